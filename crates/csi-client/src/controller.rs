@@ -1,0 +1,111 @@
+//! The CSI Controller service.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use csi_proto::Sanitize;
+use csi_proto::csi::v1 as csi;
+use prost::Message;
+
+use crate::driver::{Patience, Shared};
+use crate::{CallError, Rpc};
+
+/// Says whether a call may be sent. Asked immediately before each one.
+pub trait Admission: Send + Sync {
+    /// The refusal's text goes into the call's error.
+    fn admit(&self) -> Result<(), Denied>;
+}
+
+/// Why a call may not be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied(pub String);
+
+/// Sends Controller calls to the driver. Clones share the admission and the count.
+#[derive(Clone)]
+pub struct ControllerClient {
+    shared: Arc<Shared>,
+    admission: Arc<dyn Admission>,
+    in_flight: Arc<AtomicUsize>,
+}
+
+impl ControllerClient {
+    pub(crate) fn new(shared: Arc<Shared>, admission: Arc<dyn Admission>) -> Self {
+        Self { shared, admission, in_flight: Arc::default() }
+    }
+
+    /// Calls that were admitted and have neither ended nor been dropped.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// A request that met the end of its connection before it was handed over is sent on the next one: it has reached nobody.
+    async fn call<Req, Resp>(&self, rpc: Rpc, request: Req) -> Result<Resp, CallError>
+    where
+        Req: Message + Sanitize + Clone + 'static,
+        Resp: Message + Sanitize + Default + 'static,
+    {
+        let method = rpc.method();
+        let patience = Patience::starting(self.shared.caller.timeout);
+        loop {
+            let (generation, _place) = self.shared.place(method, patience).await?;
+            // Nothing may be awaited between the admission and the sending.
+            self.admission.admit().map_err(|Denied(reason)| CallError::Denied { method, reason })?;
+            let in_flight = InFlight::enter(&self.in_flight);
+            match self.shared.caller.unary(&generation, method, request.clone()).await {
+                Err(unsent) if !unsent.was_sent() => drop(in_flight),
+                outcome => return outcome,
+            }
+            patience.bound(generation.ended()).await;
+        }
+    }
+}
+
+/// Counts a call for as long as it lives.
+struct InFlight<'a>(&'a AtomicUsize);
+
+impl<'a> InFlight<'a> {
+    fn enter(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Gives the client one method per call.
+macro_rules! methods {
+    ($($method:ident $rpc:ident $request:ident $response:ident)+) => {
+        impl ControllerClient {
+            $(
+                #[doc = concat!("`", stringify!($rpc), "` of the CSI Controller service. Waits up to the timeout for a connection, is then admitted and sent.")]
+                pub async fn $method(&self, request: csi::$request) -> Result<csi::$response, CallError> {
+                    self.call(Rpc::$rpc, request).await
+                }
+            )+
+        }
+    };
+}
+
+methods! {
+    create_volume CreateVolume CreateVolumeRequest CreateVolumeResponse
+    delete_volume DeleteVolume DeleteVolumeRequest DeleteVolumeResponse
+    controller_publish_volume ControllerPublishVolume ControllerPublishVolumeRequest ControllerPublishVolumeResponse
+    controller_unpublish_volume ControllerUnpublishVolume ControllerUnpublishVolumeRequest ControllerUnpublishVolumeResponse
+    validate_volume_capabilities ValidateVolumeCapabilities ValidateVolumeCapabilitiesRequest ValidateVolumeCapabilitiesResponse
+    list_volumes ListVolumes ListVolumesRequest ListVolumesResponse
+    controller_list_volume_health ControllerListVolumeHealth ControllerListVolumeHealthRequest ControllerListVolumeHealthResponse
+    controller_get_volume_health ControllerGetVolumeHealth ControllerGetVolumeHealthRequest ControllerGetVolumeHealthResponse
+    get_capacity GetCapacity GetCapacityRequest GetCapacityResponse
+    controller_get_capabilities ControllerGetCapabilities ControllerGetCapabilitiesRequest ControllerGetCapabilitiesResponse
+    create_snapshot CreateSnapshot CreateSnapshotRequest CreateSnapshotResponse
+    delete_snapshot DeleteSnapshot DeleteSnapshotRequest DeleteSnapshotResponse
+    list_snapshots ListSnapshots ListSnapshotsRequest ListSnapshotsResponse
+    get_snapshot GetSnapshot GetSnapshotRequest GetSnapshotResponse
+    controller_expand_volume ControllerExpandVolume ControllerExpandVolumeRequest ControllerExpandVolumeResponse
+    controller_get_volume ControllerGetVolume ControllerGetVolumeRequest ControllerGetVolumeResponse
+    controller_modify_volume ControllerModifyVolume ControllerModifyVolumeRequest ControllerModifyVolumeResponse
+}

@@ -1,0 +1,49 @@
+//! The tasks that move bytes on the driver's sockets.
+
+use hyper::rt::Executor;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+/// Owns them: dropped, they are told to stop; [`stop`](Self::stop) also waits for it.
+pub(crate) struct SocketTasks {
+    executor: SocketExecutor,
+    stop: DropGuard,
+}
+
+/// Hands hyper's tasks to the owner.
+#[derive(Clone)]
+pub(crate) struct SocketExecutor {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl SocketTasks {
+    pub(crate) fn new() -> Self {
+        let stop = CancellationToken::new();
+        Self { executor: SocketExecutor { tasks: TaskTracker::new(), stop: stop.clone() }, stop: stop.drop_guard() }
+    }
+
+    pub(crate) fn executor(&self) -> SocketExecutor {
+        self.executor.clone()
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.executor.execute(task);
+    }
+
+    /// Cuts every connection.
+    pub(crate) async fn stop(self) {
+        drop(self.stop);
+        self.executor.tasks.close();
+        self.executor.tasks.wait().await;
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for SocketExecutor {
+    fn execute(&self, task: F) {
+        let stopped = self.stop.clone().run_until_cancelled_owned(task);
+        self.tasks.spawn(async move {
+            stopped.await;
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! What operators see of each call: a metric and, at the highest verbosity, two log lines.
+//!
+//! Only calls that were sent are counted.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use csi_proto::Sanitize;
+use prometheus::{HistogramOpts, HistogramVec, Registry};
+use tonic::Code;
+
+use crate::status_text::code_name;
+use crate::{CallError, DriverName, Error};
+
+const NAME: &str = "csi_sidecar_operations_seconds";
+const HELP: &str = "[ALPHA] Container Storage Interface operation duration with gRPC error code status total";
+const BUCKETS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
+
+/// The histogram `csi_sidecar_operations_seconds`, with name, labels, buckets and help of csi-lib-utils. Clones share it.
+#[derive(Clone)]
+pub struct CallMetrics {
+    seconds: HistogramVec,
+    driver: Arc<OnceLock<DriverName>>,
+}
+
+impl CallMetrics {
+    /// Registers the histogram. One per registry and driver; [`Error::Metrics`] otherwise.
+    pub fn register(registry: &Registry) -> Result<Self, Error> {
+        let failed = |source| Error::Metrics { name: NAME, source };
+        let options = HistogramOpts::new(NAME, HELP).buckets(BUCKETS.to_vec());
+        let labels = ["driver_name", "method_name", "grpc_status_code"];
+        let seconds = HistogramVec::new(options, &labels).map_err(failed)?;
+        registry.register(Box::new(seconds.clone())).map_err(failed)?;
+        Ok(Self { seconds, driver: Arc::default() })
+    }
+
+    /// From here on calls are counted under this name. The first name stays.
+    pub(crate) fn name_driver(&self, name: &DriverName) {
+        self.driver.get_or_init(|| name.clone());
+    }
+
+    fn record(&self, method: &str, code: Code, took: Duration) {
+        let driver = self.driver.get().map_or("unknown-driver", AsRef::as_ref);
+        self.seconds.with_label_values(&[driver, method, code_name(code)]).observe(took.as_secs_f64());
+    }
+}
+
+pub(crate) fn request<T: Sanitize>(method: &'static str, request: &T) {
+    tracing::trace!(method, request = %request.sanitized(), "GRPC call");
+}
+
+pub(crate) fn response<T: Sanitize>(
+    metrics: &CallMetrics,
+    method: &'static str,
+    outcome: &Result<T, CallError>,
+    took: Duration,
+) {
+    match outcome {
+        Ok(response) => {
+            tracing::trace!(method, response = %response.sanitized(), "GRPC response");
+            metrics.record(method, Code::Ok, took);
+        }
+        Err(error) => {
+            tracing::trace!(method, err = %error, "GRPC response");
+            if error.was_sent() {
+                metrics.record(method, error.code(), took);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use prometheus::TextEncoder;
+
+    use super::*;
+
+    fn text(registry: &Registry) -> String {
+        TextEncoder::new().encode_to_string(&registry.gather()).unwrap()
+    }
+
+    #[test]
+    fn the_histogram_looks_as_in_the_go_sidecars() {
+        let registry = Registry::new();
+        let metrics = CallMetrics::register(&registry).unwrap();
+        metrics.record("/csi.v1.Identity/Probe", Code::Ok, Duration::from_millis(200));
+        metrics.name_driver(&DriverName::from("a.example.com".to_owned()));
+        metrics.name_driver(&DriverName::from("b.example.com".to_owned()));
+        metrics.record("/csi.v1.Controller/CreateVolume", Code::DeadlineExceeded, Duration::from_secs(20));
+        let text = text(&registry);
+        let lines = [
+            "# HELP csi_sidecar_operations_seconds [ALPHA] Container Storage Interface operation duration with gRPC error code status total",
+            "# TYPE csi_sidecar_operations_seconds histogram",
+            "csi_sidecar_operations_seconds_bucket{driver_name=\"unknown-driver\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Identity/Probe\",le=\"0.1\"} 0",
+            "csi_sidecar_operations_seconds_bucket{driver_name=\"unknown-driver\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Identity/Probe\",le=\"0.25\"} 1",
+            "csi_sidecar_operations_seconds_bucket{driver_name=\"a.example.com\",grpc_status_code=\"DeadlineExceeded\",method_name=\"/csi.v1.Controller/CreateVolume\",le=\"15\"} 0",
+            "csi_sidecar_operations_seconds_bucket{driver_name=\"a.example.com\",grpc_status_code=\"DeadlineExceeded\",method_name=\"/csi.v1.Controller/CreateVolume\",le=\"25\"} 1",
+            "csi_sidecar_operations_seconds_sum{driver_name=\"a.example.com\",grpc_status_code=\"DeadlineExceeded\",method_name=\"/csi.v1.Controller/CreateVolume\"} 20",
+        ];
+        for line in lines {
+            assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
+        }
+        let bounds = text.lines().filter(|line| line.contains("unknown-driver") && line.contains("_bucket")).count();
+        assert_eq!(bounds, 14, "thirteen buckets of the Go sidecars and +Inf");
+    }
+
+    #[test]
+    fn a_second_registration_is_an_error_with_the_name_of_the_metric() {
+        let registry = Registry::new();
+        let _first = CallMetrics::register(&registry).unwrap();
+        let error = CallMetrics::register(&registry).err().unwrap();
+        assert!(error.to_string().contains(NAME), "{error}");
+    }
+}
