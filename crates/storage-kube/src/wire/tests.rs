@@ -1,0 +1,220 @@
+#![allow(clippy::unwrap_used)]
+
+use k8s_openapi::{api, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn metadata(extra: &Value) -> Value {
+    let mut metadata = json!({
+        "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 3,
+        "labels": { "l": "v" },
+        "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "x" }],
+        "managedFields": [{ "manager": "m", "operation": "Update", "fieldsV1": { "f:spec": { "f:x": {} } } }],
+    });
+    for (key, value) in extra.as_object().unwrap() {
+        metadata[key] = value.clone();
+    }
+    metadata
+}
+
+fn decode<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_str(&value.to_string()).unwrap()
+}
+
+#[test]
+fn metadata_keeps_what_rules_read_and_drops_the_rest() {
+    let attachment: VolumeAttachment = decode(&json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+        "metadata": metadata(&json!({
+            "annotations": { "a": "b" }, "finalizers": ["f1", "f2"], "deletionTimestamp": "2026-01-02T00:00:00Z",
+        })),
+    }));
+    let kept = attachment.meta();
+    assert!(kept.deletion_timestamp.is_some());
+    assert_eq!(
+        *kept,
+        ObjectMeta {
+            name: Some("n".into()),
+            namespace: Some("ns".into()),
+            uid: Some("u".into()),
+            resource_version: Some("7".into()),
+            annotations: Some([("a".to_owned(), "b".to_owned())].into()),
+            finalizers: Some(vec!["f1".into(), "f2".into()]),
+            deletion_timestamp: kept.deletion_timestamp.clone(),
+            ..ObjectMeta::default()
+        }
+    );
+}
+
+#[test]
+fn resources_are_those_of_the_full_types() {
+    fn same<Slim, Full>() -> String
+    where
+        Slim: Resource<DynamicType = ()>,
+        Full: Resource<DynamicType = ()>,
+    {
+        assert_eq!(Slim::kind(&()), Full::kind(&()));
+        assert_eq!(Slim::api_version(&()), Full::api_version(&()));
+        assert_eq!(Slim::url_path(&(), Some("ns")), Full::url_path(&(), Some("ns")));
+        Slim::url_path(&(), None)
+    }
+    assert_eq!(same::<PersistentVolume, api::core::v1::PersistentVolume>(), "/api/v1/persistentvolumes");
+    assert_eq!(same::<PersistentVolumeClaim, api::core::v1::PersistentVolumeClaim>(), "/api/v1/persistentvolumeclaims");
+    assert_eq!(same::<StorageClass, api::storage::v1::StorageClass>(), "/apis/storage.k8s.io/v1/storageclasses");
+    assert_eq!(
+        same::<VolumeAttachment, api::storage::v1::VolumeAttachment>(),
+        "/apis/storage.k8s.io/v1/volumeattachments"
+    );
+}
+
+#[test]
+fn a_claim() {
+    let claim: PersistentVolumeClaim = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "spec": {
+            "accessModes": ["ReadOnlyMany", "ReadWriteOnce", "Later"],
+            "resources": { "requests": { "storage": "5Gi", "iops": "7" }, "limits": { "storage": "6Gi" } },
+            "storageClassName": "fast", "volumeMode": "Block", "volumeName": "pv1",
+            "selector": {},
+            "dataSource": { "apiGroup": null, "kind": "PersistentVolumeClaim", "name": "src" },
+            "dataSourceRef": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "snap", "namespace": "other" },
+            "volumeAttributesClassName": "gold",
+        },
+        "status": { "phase": "Bound", "capacity": { "storage": "5Gi" } },
+    }));
+    let spec = &claim.spec;
+    assert_eq!(
+        spec.access_modes,
+        [AccessMode::ReadOnlyMany, AccessMode::ReadWriteOnce, AccessMode::Unknown("Later".into())]
+    );
+    assert_eq!(spec.resources.requests.storage.as_deref(), Some("5Gi"));
+    assert_eq!(claim.class_name(), "fast");
+    assert_eq!(spec.volume_mode, Some(VolumeMode::Block));
+    assert_eq!(spec.volume_name.as_deref(), Some("pv1"));
+    assert!(spec.has_selector);
+    assert_eq!(
+        spec.data_source,
+        Some(DataSource { api_group: None, kind: "PersistentVolumeClaim".into(), name: "src".into(), namespace: None })
+    );
+    assert_eq!(
+        spec.data_source_ref,
+        Some(DataSource {
+            api_group: Some("snapshot.storage.k8s.io".into()),
+            kind: "VolumeSnapshot".into(),
+            name: "snap".into(),
+            namespace: Some("other".into()),
+        })
+    );
+    assert_eq!(spec.volume_attributes_class_name.as_deref(), Some("gold"));
+    assert_eq!(claim.status.phase, Some(ClaimPhase::Bound));
+}
+
+#[test]
+fn a_volume() {
+    let volume: PersistentVolume = decode(&json!({
+        "metadata": metadata(&json!({ "annotations": { "volume.beta.kubernetes.io/storage-class": "beta" } })),
+        "spec": {
+            "capacity": { "storage": "5Gi" },
+            "claimRef": { "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "c", "uid": "cu", "resourceVersion": "3" },
+            "csi": { "driver": "d", "volumeHandle": "h", "fsType": "ext4", "volumeAttributes": { "k": "v" } },
+            "storageClassName": "fast", "persistentVolumeReclaimPolicy": "Delete",
+            "nodeAffinity": { "required": { "nodeSelectorTerms": [] } },
+        },
+        "status": { "phase": "Released" },
+    }));
+    let claim = ClaimReference { namespace: "ns".into(), name: "c".into(), uid: Some("cu".into()) };
+    assert_eq!(volume.spec.claim_ref, Some(claim));
+    let csi = volume.spec.csi.as_ref().unwrap();
+    assert_eq!((csi.driver.as_str(), csi.volume_handle.as_str()), ("d", "h"));
+    assert_eq!(volume.spec.reclaim_policy, Some(ReclaimPolicy::Delete));
+    assert_eq!(volume.status.phase, Some(VolumePhase::Released));
+    assert_eq!(volume.class_name(), "beta");
+}
+
+#[test]
+fn a_class_and_an_attachment() {
+    let class: StorageClass = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "provisioner": "d", "parameters": { "fstype": "xfs" }, "reclaimPolicy": "Retain", "mountOptions": ["a", "b"],
+        "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
+        "allowedTopologies": [{ "matchLabelExpressions": [] }],
+    }));
+    assert_eq!(class.provisioner, "d");
+    assert_eq!(class.parameters["fstype"], "xfs");
+    assert_eq!(class.reclaim_policy, Some(ReclaimPolicy::Retain));
+    assert_eq!(class.mount_options, ["a", "b"]);
+    assert_eq!(class.volume_binding_mode, Some(BindingMode::WaitForFirstConsumer));
+    assert!(class.has_allowed_topologies);
+
+    let attachment: VolumeAttachment = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "spec": { "attacher": "d", "nodeName": "node", "source": { "persistentVolumeName": "pv1" } },
+        "status": { "attached": true },
+    }));
+    assert_eq!(attachment.spec.attacher, "d");
+    assert_eq!(attachment.spec.source.persistent_volume_name.as_deref(), Some("pv1"));
+}
+
+#[test]
+fn absent_fields_and_nulls_are_the_same() {
+    for body in [
+        json!({ "metadata": {} }),
+        json!({ "metadata": { "annotations": null, "deletionTimestamp": null, "finalizers": null }, "spec": null, "status": null }),
+        json!({ "metadata": {}, "spec": {}, "status": {} }),
+        json!({ "metadata": {}, "status": { "phase": null }, "spec": {
+            "accessModes": null, "resources": null, "storageClassName": null, "volumeMode": null, "volumeName": null,
+            "selector": null, "dataSource": null, "dataSourceRef": null, "claimRef": null, "csi": null,
+            "persistentVolumeReclaimPolicy": null, "source": null,
+        } }),
+        json!({ "metadata": {}, "spec": { "resources": { "requests": null }, "source": { "persistentVolumeName": null } },
+            "parameters": null, "reclaimPolicy": null, "mountOptions": null, "volumeBindingMode": null, "allowedTopologies": null }),
+        json!({ "metadata": {}, "allowedTopologies": [] }),
+    ] {
+        let claim: PersistentVolumeClaim = decode(&body);
+        assert!(claim.spec.access_modes.is_empty() && !claim.spec.has_selector && claim.spec.data_source.is_none());
+        assert_eq!((claim.class_name(), claim.status.phase), ("", None));
+        assert_eq!(claim.spec.resources.requests.storage, None);
+        let volume: PersistentVolume = decode(&body);
+        assert!(volume.spec.csi.is_none() && volume.spec.claim_ref.is_none() && volume.spec.reclaim_policy.is_none());
+        assert_eq!((volume.class_name(), volume.status.phase), ("", None));
+        let class: StorageClass = decode(&body);
+        assert!(class.parameters.is_empty() && class.mount_options.is_empty() && !class.has_allowed_topologies);
+        let attachment: VolumeAttachment = decode(&body);
+        assert_eq!(attachment.spec.source.persistent_volume_name, None);
+        assert_eq!(attachment.metadata, ObjectMeta::default());
+    }
+}
+
+#[test]
+fn values_of_a_later_kubernetes_do_not_break_decoding() {
+    let volume: PersistentVolume = decode(&json!({
+        "metadata": {}, "spec": { "persistentVolumeReclaimPolicy": "Archive" }, "status": { "phase": "" },
+    }));
+    assert_eq!(volume.spec.reclaim_policy, Some(ReclaimPolicy::Other));
+    assert_eq!(volume.status.phase, Some(VolumePhase::Other));
+}
+
+#[test]
+fn wrong_types_are_errors() {
+    let rows = [
+        json!({}),
+        json!({ "metadata": null }),
+        json!({ "metadata": { "name": 7 } }),
+        json!({ "metadata": {}, "spec": { "accessModes": "ReadWriteOnce" } }),
+        json!({ "metadata": {}, "spec": { "resources": { "requests": { "storage": {} } } } }),
+        json!({ "metadata": {}, "spec": [1] }),
+    ];
+    assert_eq!(rows.len(), 6);
+    for body in rows {
+        assert!(serde_json::from_value::<PersistentVolumeClaim>(body.clone()).is_err(), "{body}");
+    }
+}
+
+#[test]
+fn slim_types_are_small() {
+    assert!(size_of::<PersistentVolume>() < 700, "{}", size_of::<PersistentVolume>());
+    assert!(size_of::<PersistentVolumeClaim>() < 900, "{}", size_of::<PersistentVolumeClaim>());
+}
