@@ -100,7 +100,6 @@ impl Passing {
 
 impl Shared {
     pub(crate) fn let_calls_pass(&self, passing: Passing) {
-        self.caller.metrics.name_driver(&passing.info.name);
         passing.generation.let_calls_pass();
         self.passing.send_replace(Some(passing));
     }

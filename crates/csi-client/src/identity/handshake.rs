@@ -53,6 +53,7 @@ impl Questions<'_> {
         };
         if handshake != Handshake::Probe {
             info.name = self.name().await?;
+            self.caller.metrics.name_driver(&info.name);
         }
         if handshake == Handshake::Controller {
             info.plugin = self.plugin_capabilities().await?;

@@ -110,6 +110,7 @@ async fn every_sent_call_is_counted_under_the_name_of_the_driver() {
     let expected = [
         "_count{driver_name=\"unknown-driver\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Identity/Probe\"} 1",
         "_count{driver_name=\"unknown-driver\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Identity/GetPluginInfo\"} 1",
+        "_count{driver_name=\"fake.csi.example.com\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Identity/GetPluginCapabilities\"} 1",
         "_bucket{driver_name=\"fake.csi.example.com\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Controller/CreateVolume\",le=\"2.5\"} 0",
         "_bucket{driver_name=\"fake.csi.example.com\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Controller/CreateVolume\",le=\"5\"} 1",
         "_count{driver_name=\"fake.csi.example.com\",grpc_status_code=\"DeadlineExceeded\",method_name=\"/csi.v1.Controller/CreateVolume\"} 1",
