@@ -1,0 +1,62 @@
+//! The Identity service.
+
+use std::sync::Arc;
+
+use csi_proto::csi::v1 as csi;
+use csi_proto::csi::v1::identity_server::Identity;
+use csi_proto::csi::v1::plugin_capability;
+use csi_proto::csi::v1::plugin_capability::service::Type as PluginService;
+use tonic::Status;
+
+use crate::calls::serve_calls;
+use crate::capabilities::{Capabilities, Capability};
+
+#[derive(Debug)]
+pub(crate) struct IdentityService {
+    pub(crate) driver_name: String,
+    pub(crate) capabilities: Arc<Capabilities>,
+}
+
+serve_calls! {
+    Identity for IdentityService;
+    answers {
+        get_plugin_info GetPluginInfo(GetPluginInfoRequest) -> GetPluginInfoResponse;
+        get_plugin_capabilities GetPluginCapabilities(GetPluginCapabilitiesRequest) -> GetPluginCapabilitiesResponse;
+        probe Probe(ProbeRequest) -> ProbeResponse;
+    }
+    awaits {}
+    refuses {}
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    clippy::trivially_copy_pass_by_ref,
+    clippy::unused_self,
+    reason = "the shape serve_calls! asks for"
+)]
+impl IdentityService {
+    fn get_plugin_info(&self, _: &csi::GetPluginInfoRequest) -> Result<csi::GetPluginInfoResponse, Status> {
+        Ok(csi::GetPluginInfoResponse {
+            name: self.driver_name.clone(),
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..csi::GetPluginInfoResponse::default()
+        })
+    }
+
+    fn get_plugin_capabilities(
+        &self,
+        _: &csi::GetPluginCapabilitiesRequest,
+    ) -> Result<csi::GetPluginCapabilitiesResponse, Status> {
+        let controller = self.capabilities.has(Capability::ControllerService).then(|| csi::PluginCapability {
+            r#type: Some(plugin_capability::Type::Service(plugin_capability::Service {
+                r#type: PluginService::ControllerService.into(),
+            })),
+        });
+        Ok(csi::GetPluginCapabilitiesResponse { capabilities: controller.into_iter().collect() })
+    }
+
+    /// Ready once the state is loaded, and the socket is there only after that.
+    fn probe(&self, _: &csi::ProbeRequest) -> Result<csi::ProbeResponse, Status> {
+        Ok(csi::ProbeResponse { ready: Some(true) })
+    }
+}

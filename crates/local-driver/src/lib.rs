@@ -1,0 +1,29 @@
+//! A CSI driver that keeps each volume as a directory or a sparse file on one node.
+//!
+//! The flow of one call: `server` accepts and picks the service → `calls` injects faults and writes the journal →
+//! `controller`, `identity` or `node` checks the request (pure) → `state` answers from its index, or changes the
+//! disk on a blocking thread and then the index.
+//!
+//! What it promises: a volume that was answered survives a crash at any moment; a deletion that was begun is
+//! finished at the next start at the latest; no secret is stored, logged or journalled.
+//!
+//! Not guaranteed: the size of a mount volume is reported, not enforced; a volume is lost with the node.
+
+mod args;
+mod calls;
+mod capabilities;
+mod controller;
+mod error;
+mod fault;
+mod identity;
+mod journal;
+mod node;
+mod server;
+mod state;
+
+pub use args::{Args, Config};
+pub use capabilities::{Capabilities, Capability};
+pub use error::Error;
+pub use fault::Fault;
+pub use journal::JournalLine;
+pub use server::run;
