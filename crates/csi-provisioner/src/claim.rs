@@ -1,0 +1,172 @@
+//! One claim, from its key to a volume: load, decide, act, record.
+//!
+//! A claim whose `CreateVolume` has an unknown outcome is tried again with the request it was first sent with, whatever
+//! happens to the claim, its class or its Secret meanwhile, until the driver gives a final answer or a volume. A volume
+//! for a claim that is gone is written all the same: the volume controller then releases it and it is reclaimed.
+
+pub(crate) mod eligibility;
+pub(crate) mod in_progress;
+pub(crate) mod infeasible;
+pub(crate) mod missing_feature;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use controller_runtime::{EventKind, Outcome};
+use csi_client::CallError;
+use k8s_openapi::api::core::v1::ObjectReference;
+use storage_kube::credentials;
+use storage_kube::names::ClaimUid;
+use tokio::time::Instant;
+use tracing::{error, warn};
+
+use crate::create_volume::{create_volume, request};
+use crate::error::{Disposition, Memory, ProvisionError};
+use crate::persistent_volume::persistent_volume;
+use crate::records::{ClaimRecord, ClassRecord};
+use crate::save_volume::{self, UnsavedVolume};
+use crate::term_context::TermContext;
+use eligibility::{ClaimDecision, ClaimView};
+use infeasible::SLOW_RETRY;
+use request::Plan;
+
+/// Brings one claim as far as it will go now.
+pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome {
+    let started = Instant::now();
+    match decide(&term, &uid) {
+        ClaimDecision::Nothing => Outcome::Done,
+        ClaimDecision::Delay(delay) => Outcome::RetryAfter(delay),
+        ClaimDecision::Ignore => {
+            if let Some(claim) = term.caches.claims.get(&uid) {
+                term.metrics.provision_failed(&claim);
+            }
+            Outcome::Done
+        }
+        ClaimDecision::AwaitClass(claim) => {
+            let error = ProvisionError::ClassMissing { class: claim.class.to_string() };
+            failed(&term, &claim, &error)
+        }
+        ClaimDecision::LeaveToPopulator(claim, source) => {
+            if term.tell_once(&uid, &source.kind) {
+                let text = format!(
+                    "Assuming an external populator will provision the volume (data source {} \"{}\")",
+                    source.kind, source.name
+                );
+                term.events.record(&claim_reference(&claim), EventKind::Normal, "Provisioning", text);
+            }
+            term.metrics.provision_failed(&claim);
+            Outcome::Done
+        }
+        ClaimDecision::Refuse(claim, missing) => {
+            let text = missing.to_string();
+            if term.tell_once(&uid, &text) {
+                warn!(claim = claim.full_name(), "not provisioned: {text}");
+                term.events.record(&claim_reference(&claim), EventKind::Warning, "ProvisioningFailed", text);
+            }
+            term.metrics.provision_failed(&claim);
+            Outcome::Done
+        }
+        ClaimDecision::Resume(plan) => provision(&term, plan, started).await,
+        ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
+            Ok(plan) => provision(&term, Arc::new(plan), started).await,
+            Err(error) => failed(&term, &claim, &error),
+        },
+    }
+}
+
+/// Reads the caches and the term's memory at one moment; nothing awaits in here.
+fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
+    let claim = term.caches.claims.get(uid);
+    let class = claim.as_ref().and_then(|claim| term.caches.classes.get(&claim.class));
+    let in_progress = term.in_progress.get(uid);
+    eligibility::decide(
+        &term.settings,
+        &ClaimView {
+            claim: claim.as_ref(),
+            class: class.as_ref(),
+            in_progress: in_progress.as_ref(),
+            volume_exists: term.volume_exists(uid),
+            provisioned: term.is_provisioned(uid),
+            infeasible_for: term.infeasible.remaining(uid, class.as_ref().map(|class| &class.uid)),
+        },
+    )
+}
+
+/// The plan with its credentials: the last thing that may fail before the first call.
+async fn prepare(
+    term: &TermContext,
+    claim: &Arc<ClaimRecord>,
+    class: &Arc<ClassRecord>,
+) -> Result<Plan, ProvisionError> {
+    let mut plan = request::plan(&term.settings, claim, class)?;
+    if let Some(secret) = &plan.secrets.provisioner {
+        plan.request.secrets = credentials::fetch(&term.api, secret).await?.expose();
+    }
+    Ok(plan)
+}
+
+/// One call, and what its outcome means for the memory, the metrics and the queue.
+async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -> Outcome {
+    let claim = &plan.claim;
+    let remembered = term.in_progress.begin(&plan);
+    let error = match create_volume(term, &plan).await {
+        Ok(volume) => {
+            let object = persistent_volume(&term.settings, &plan, &volume);
+            term.provisioned(&claim.uid);
+            save_volume::save(term, UnsavedVolume { plan: Arc::clone(&plan), handle: volume.volume_id, object }).await;
+            term.in_progress.end(&claim.uid);
+            term.metrics.provisioned(claim, started.elapsed());
+            return Outcome::Done;
+        }
+        Err(error) => error,
+    };
+    match error.disposition() {
+        Disposition::BackOff(Memory::Unchanged) if !remembered => term.in_progress.end(&claim.uid),
+        Disposition::BackOff(Memory::Unchanged | Memory::Remember) => {}
+        Disposition::BackOff(Memory::Forget) => term.in_progress.end(&claim.uid),
+        Disposition::SlowRetry => {
+            term.in_progress.end(&claim.uid);
+            term.note_infeasible(claim, &plan.class);
+        }
+    }
+    failed(term, claim, &error)
+}
+
+/// Says why in an event, a metric and a log line; the queue decides when to try again.
+fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Outcome {
+    term.metrics.provision_failed(claim);
+    if let ProvisionError::CreateVolume(call) = error
+        && matches!(call, CallError::Denied { .. })
+    {
+        warn!(claim = claim.full_name(), err = %error, "not sent: leadership is ending");
+        return Outcome::Retry;
+    }
+    let mut text = format!("failed to provision volume with StorageClass \"{}\": {error}", claim.class);
+    let outcome = match error.disposition() {
+        Disposition::BackOff(_) => Outcome::Retry,
+        Disposition::SlowRetry => {
+            let _ = write!(
+                text,
+                " (the driver calls the request infeasible: tried again in {} s, or when the StorageClass is replaced)",
+                SLOW_RETRY.as_secs()
+            );
+            Outcome::RetryAfter(SLOW_RETRY)
+        }
+    };
+    error!(claim = claim.full_name(), err = %error, "claim is not provisioned");
+    term.events.record(&claim_reference(claim), EventKind::Warning, "ProvisioningFailed", text);
+    outcome
+}
+
+/// The claim as events refer to it.
+pub(crate) fn claim_reference(claim: &ClaimRecord) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("PersistentVolumeClaim".into()),
+        namespace: Some(claim.namespace.to_string()),
+        name: Some(claim.name.to_string()),
+        uid: Some(claim.uid.to_string()),
+        resource_version: Some(claim.resource_version.clone()),
+        ..ObjectReference::default()
+    }
+}

@@ -1,0 +1,71 @@
+//! One `CreateVolume` call and the checks of its answer.
+
+pub(crate) mod request;
+
+use std::time::Duration;
+
+use controller_runtime::EventKind;
+use csi_client::CallError;
+use csi_proto::csi::v1::{CreateVolumeResponse, DeleteVolumeRequest, Volume};
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use crate::claim::claim_reference;
+use crate::error::ProvisionError;
+use crate::persistent_volume::capacity;
+use crate::term_context::TermContext;
+use request::Plan;
+
+/// A call that takes longer than this is announced on the claim, so that the wait has a visible reason.
+const SLOW_CALL: Duration = Duration::from_secs(1);
+
+/// Tries to remove a volume that came out too small; all within one `--timeout`.
+const CLEANUP_TRIES: usize = 5;
+
+/// Asks the driver for the volume of a plan.
+pub(crate) async fn create_volume(term: &TermContext, plan: &Plan) -> Result<Volume, ProvisionError> {
+    let response = call(term, plan).await?;
+    let volume = response.volume.filter(|volume| !volume.volume_id.is_empty()).ok_or(ProvisionError::NoVolume)?;
+    let actual = capacity(plan, &volume);
+    if actual < plan.requested_bytes {
+        let cleanup = clean_up(term, plan, &volume).await;
+        return Err(ProvisionError::TooSmall { requested: plan.requested_bytes, actual, cleanup });
+    }
+    info!(claim = plan.claim.full_name(), volume = %plan.volume_name, handle = volume.volume_id, bytes = actual, "volume created");
+    Ok(volume)
+}
+
+async fn call(term: &TermContext, plan: &Plan) -> Result<CreateVolumeResponse, CallError> {
+    let mut call = std::pin::pin!(term.driver.create_volume(plan.request.clone()));
+    tokio::select! {
+        biased;
+        outcome = &mut call => return outcome,
+        () = sleep(SLOW_CALL) => {}
+    }
+    let text = format!("External provisioner is provisioning volume for claim \"{}\"", plan.claim.full_name());
+    term.events.record(&claim_reference(&plan.claim), EventKind::Normal, "Provisioning", text);
+    call.await
+}
+
+/// Removes a volume that must not be used; says how that went.
+async fn clean_up(term: &TermContext, plan: &Plan, volume: &Volume) -> String {
+    let request = DeleteVolumeRequest { volume_id: volume.volume_id.clone(), secrets: plan.request.secrets.clone() };
+    let tries = async {
+        let mut tries = 1;
+        loop {
+            match term.driver.delete_volume(request.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(error) if tries == CLEANUP_TRIES => return Err(error),
+                Err(error) => {
+                    warn!(handle = volume.volume_id, err = %error, "volume that is too small is not deleted yet");
+                }
+            }
+            tries += 1;
+        }
+    };
+    match timeout(term.settings.timeout, tries).await {
+        Ok(Ok(())) => "it was deleted again".to_owned(),
+        Ok(Err(error)) => format!("deleting it again failed: {error}"),
+        Err(_) => "deleting it again took too long".to_owned(),
+    }
+}

@@ -1,0 +1,78 @@
+//! One `DeleteVolume` call: what may forbid it, and the Secret it takes along.
+
+use csi_proto::csi::v1::DeleteVolumeRequest;
+use storage_kube::credentials::{self, Credentials};
+use storage_kube::secret_ref::{self, ClaimValues, SecretKind, SecretRef, TemplateValues};
+use storage_kube::{finalizers, names::VolumeHandle};
+use tracing::warn;
+
+use crate::error::ReclaimError;
+use crate::records::VolumeRecord;
+use crate::records::volume::{DeletionSecret, VolumeSource};
+use crate::term_context::TermContext;
+
+/// Deletes the volume at the driver. An unknown handle is success there (CSI spec, `DeleteVolume`).
+pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> Result<(), ReclaimError> {
+    let handle = deletable(term, volume)?;
+    let secrets = match deletion_secret(term, volume)? {
+        Some(secret) => fetch_or_go_without(term, volume, &secret).await,
+        None => Credentials::default(),
+    };
+    let request = DeleteVolumeRequest { volume_id: handle.to_string(), secrets: secrets.expose() };
+    term.driver.delete_volume(request).await?;
+    Ok(())
+}
+
+/// The handle, unless the volume must not be deleted (now).
+fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a VolumeHandle, ReclaimError> {
+    let handle = match &volume.source {
+        VolumeSource::Driver(handle) => handle,
+        VolumeSource::InTree => return Err(ReclaimError::InTree { finalizer: finalizers::VOLUME_PROTECTION }),
+        VolumeSource::OtherDriver(driver) => return Err(ReclaimError::OtherDriver { driver: driver.to_string() }),
+    };
+    if !term.settings.driver.provisions {
+        return Err(ReclaimError::NoDynamicProvisioning { driver: term.settings.names.driver.clone() });
+    }
+    let attachments = term.caches.attachments.as_ref().map(|cache| cache.in_group(&volume.name)).unwrap_or_default();
+    match attachments.first() {
+        Some(attachment) => {
+            Err(ReclaimError::Attached { volume: volume.name.to_string(), attachment: attachment.to_string() })
+        }
+        None => Ok(handle),
+    }
+}
+
+/// The volume's own annotations win; without them the class decides, if it is still there.
+fn deletion_secret(term: &TermContext, volume: &VolumeRecord) -> Result<Option<SecretRef>, secret_ref::Error> {
+    match &volume.deletion_secret {
+        DeletionSecret::Named(secret) => return Ok(Some((**secret).clone())),
+        DeletionSecret::None => return Ok(None),
+        DeletionSecret::AskClass => {}
+    }
+    if volume.class.as_str().is_empty() {
+        return Ok(None);
+    }
+    let Some(class) = term.caches.classes.get(&volume.class) else {
+        warn!(volume = %volume.name, class = %volume.class, "StorageClass is gone: the volume is deleted without a Secret");
+        return Ok(None);
+    };
+    let Some(claim) = &volume.claim else {
+        warn!(volume = %volume.name, "the volume names no claim: it is deleted without a Secret");
+        return Ok(None);
+    };
+    // The claim itself may be gone, so its annotations are not available to templates here.
+    let claim = ClaimValues { namespace: &claim.namespace, name: &claim.name, annotations: None };
+    let values = TemplateValues { volume_name: volume.name.as_str(), claim: Some(claim) };
+    secret_ref::resolve(SecretKind::Provisioner, &class.parameters, &values)
+}
+
+/// A Secret that cannot be read does not keep the volume for ever: the driver may not need it, and says so if it does.
+async fn fetch_or_go_without(term: &TermContext, volume: &VolumeRecord, secret: &SecretRef) -> Credentials {
+    match credentials::fetch(&term.api, secret).await {
+        Ok(credentials) => credentials,
+        Err(error) => {
+            warn!(volume = %volume.name, err = %error, "the volume is deleted without its Secret");
+            Credentials::default()
+        }
+    }
+}

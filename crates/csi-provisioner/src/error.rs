@@ -1,0 +1,125 @@
+//! What can go wrong with a claim or a volume, and what the queue does about it.
+
+use csi_client::{CallError, Meaning, Rpc, meaning};
+use storage_kube::{access_mode, credentials, fs_type, parameters, quantity, secret_ref, volume_name};
+use thiserror::Error;
+
+/// Why no request can be made of a claim and its class.
+#[derive(Debug, Error)]
+pub(crate) enum PlanError {
+    #[error(
+        "CSI driver {driver} has no dynamic provisioning: it must report the plugin capability CONTROLLER_SERVICE \
+         and the controller capability CREATE_DELETE_VOLUME"
+    )]
+    NoDynamicProvisioning { driver: String },
+    #[error(
+        "claim selectors are not supported by dynamic provisioning: remove spec.selector, or bind the claim to an existing volume"
+    )]
+    Selector,
+    #[error(transparent)]
+    Name(#[from] volume_name::Error),
+    #[error(transparent)]
+    FsType(#[from] fs_type::Error),
+    #[error(transparent)]
+    AccessMode(#[from] access_mode::Error),
+    #[error("requested storage: {0}")]
+    Size(#[from] quantity::Error),
+    #[error(transparent)]
+    Parameters(#[from] parameters::Error),
+    #[error(transparent)]
+    SecretRef(#[from] secret_ref::Error),
+}
+
+/// Why a claim got no volume.
+#[derive(Debug, Error)]
+pub(crate) enum ProvisionError {
+    #[error("storageclass.storage.k8s.io \"{class}\" not found: create it, or name another in the claim")]
+    ClassMissing { class: String },
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Credentials(#[from] credentials::Error),
+    #[error(transparent)]
+    CreateVolume(#[from] CallError),
+    #[error("CSI driver answered CreateVolume without a volume, or with an empty volume_id: the driver must be fixed")]
+    NoVolume,
+    #[error("CSI driver created a volume of {actual} bytes where {requested} were requested; {cleanup}")]
+    TooSmall { requested: i64, actual: i64, cleanup: String },
+}
+
+/// What becomes of the memory of a call in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// No call was made: as it was.
+    Unchanged,
+    /// The call may have made a volume, or may still: its plan is kept.
+    Remember,
+    /// The driver has given a final answer: the next try starts anew.
+    Forget,
+}
+
+/// What the queue does after a failed provisioning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    /// Try again with growing delay.
+    BackOff(Memory),
+    /// Final, and asking again will not help: leave it alone for minutes.
+    SlowRetry,
+}
+
+impl ProvisionError {
+    /// What is done about it. CSI spec "CreateVolume Errors"; contract of the Go provisioner for the codes it leaves open.
+    pub(crate) fn disposition(&self) -> Disposition {
+        match self {
+            Self::ClassMissing { .. } | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
+            Self::Plan(error) => Disposition::BackOff(error.memory()),
+            Self::NoVolume | Self::TooSmall { .. } => Disposition::BackOff(Memory::Remember),
+            Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
+            Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
+                Meaning::Uncertain => Disposition::BackOff(Memory::Remember),
+                // Handing the claim back to the scheduler needs topology; without it this is a final answer.
+                Meaning::Final | Meaning::Reschedule => Disposition::BackOff(Memory::Forget),
+                Meaning::Infeasible => Disposition::SlowRetry,
+            },
+        }
+    }
+}
+
+impl PlanError {
+    fn memory(&self) -> Memory {
+        match self {
+            Self::SecretRef(_) => Memory::Unchanged,
+            Self::NoDynamicProvisioning { .. }
+            | Self::Selector
+            | Self::Name(_)
+            | Self::FsType(_)
+            | Self::AccessMode(_)
+            | Self::Size(_)
+            | Self::Parameters(_) => Memory::Forget,
+        }
+    }
+}
+
+/// Why a volume was not reclaimed. All are tried again with growing delay, for ever.
+#[derive(Debug, Error)]
+pub(crate) enum ReclaimError {
+    #[error("CSI driver {driver} cannot delete volumes: it must report CONTROLLER_SERVICE and CREATE_DELETE_VOLUME")]
+    NoDynamicProvisioning { driver: String },
+    #[error(
+        "the volume has an in-tree source, and migration to CSI is not supported by this csi-provisioner yet: \
+         delete the backend volume by hand, then remove the finalizer {finalizer}"
+    )]
+    InTree { finalizer: &'static str },
+    #[error("the volume belongs to CSI driver {driver}, although its annotations name this provisioner: correct them")]
+    OtherDriver { driver: String },
+    #[error("persistentvolume {volume} is still attached: volumeattachment {attachment} names it")]
+    Attached { volume: String, attachment: String },
+    #[error("Secret of the volume's class: {0}")]
+    SecretRef(#[from] secret_ref::Error),
+    #[error(transparent)]
+    DeleteVolume(#[from] CallError),
+    #[error("the volume is deleted at the CSI driver, but PersistentVolume {volume} could not be deleted: {source}")]
+    DeleteObject { volume: String, source: Box<kube::Error> },
+    #[error("finalizers of PersistentVolume {volume} could not be patched: {source}")]
+    PatchFinalizers { volume: String, source: Box<kube::Error> },
+}

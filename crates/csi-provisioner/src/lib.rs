@@ -1,0 +1,40 @@
+//! `csi-provisioner`: creates a volume for each PersistentVolumeClaim of one CSI driver, and deletes it when its claim
+//! has let go of it. A drop-in for the Go `csi-provisioner` 6.3.
+//!
+//! The flow of a claim, a file per step:
+//!
+//! 1. A claim changes: its packed record enters the cache ([`records`]), a handler puts its UID into the queue
+//!    ([`subscriptions`]).
+//! 2. A worker takes the UID ([`term`]) and loads what is known of the claim ([`claim`]).
+//! 3. What to do is decided without I/O ([`claim::eligibility`]).
+//! 4. Claim and class become a request that stays the same over all retries ([`create_volume::request`]).
+//! 5. One call to the driver; its outcome is a volume, final, or unknown ([`create_volume`], [`error`]).
+//! 6. The volume becomes a PersistentVolume object ([`persistent_volume`]), written with a retry of its own ([`save_volume`]).
+//!
+//! Reclaim reads the same way: [`records::volume`] → [`subscriptions`] → [`volume`] → [`volume::decision`] → [`delete_volume`] →
+//! [`persistent_volume::write`].
+//!
+//! Not guaranteed: a crash between a driver's `CreateVolume` and the write of the object, followed by the deletion of the
+//! claim before the next start, leaks the volume at the driver. `docs/differences.md` lists what is not supported yet.
+
+mod args;
+mod claim;
+mod create_volume;
+mod delete_volume;
+mod error;
+mod metrics;
+mod migration;
+mod persistent_volume;
+mod records;
+mod run;
+mod save_volume;
+mod settings;
+mod subscriptions;
+mod term;
+mod term_context;
+mod volume;
+
+pub use run::run;
+
+#[cfg(test)]
+mod tests;

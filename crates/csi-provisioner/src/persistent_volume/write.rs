@@ -1,0 +1,86 @@
+//! All writes to PersistentVolume objects.
+
+use controller_runtime::gate_closed;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, Error};
+use serde_json::Value;
+use storage_kube::names::{ClaimUid, VolumeName};
+use storage_kube::uid::Uid;
+use storage_kube::wire::PersistentVolume;
+use thiserror::Error as ThisError;
+
+/// Why a new volume has no object.
+#[derive(Debug, ThisError)]
+pub(crate) enum SaveError {
+    #[error("creating PersistentVolume {volume}: {source}")]
+    Create { volume: VolumeName, source: Box<Error> },
+    #[error("PersistentVolume {volume} exists and could not be read: {source}")]
+    Read { volume: VolumeName, source: Box<Error> },
+    #[error("PersistentVolume {volume} exists and is for another claim or backend volume: delete or rename it")]
+    Taken { volume: VolumeName },
+}
+
+impl SaveError {
+    /// Whether leadership ended before the write was sent.
+    pub(crate) fn is_gate_closed(&self) -> bool {
+        match self {
+            Self::Create { source, .. } | Self::Read { source, .. } => gate_closed(source),
+            Self::Taken { .. } => false,
+        }
+    }
+}
+
+/// Creates the object. One that is there already counts as created when it is for this claim and this backend volume:
+/// the answer to an earlier try may have been lost.
+pub(crate) async fn create(
+    client: &Client,
+    object: &Value,
+    name: &VolumeName,
+    claim: &ClaimUid,
+    handle: &str,
+) -> Result<(), SaveError> {
+    let failed = |source: Error| SaveError::Create { volume: name.clone(), source: Box::new(source) };
+    let body = serde_json::to_vec(object).map_err(|error| failed(Error::SerdeError(error)))?;
+    let request = kube::core::Request::new("/api/v1/persistentvolumes")
+        .create(&PostParams::default(), body)
+        .map_err(|error| failed(Error::BuildRequest(error)))?;
+    match client.request::<PersistentVolume>(request).await {
+        Ok(_) => Ok(()),
+        Err(Error::Api(status)) if status.reason == "AlreadyExists" => existing(client, name, claim, handle).await,
+        Err(error) => Err(failed(error)),
+    }
+}
+
+async fn existing(client: &Client, name: &VolumeName, claim: &ClaimUid, handle: &str) -> Result<(), SaveError> {
+    let api: Api<PersistentVolume> = Api::all(client.clone());
+    let found = api
+        .get(name.as_str())
+        .await
+        .map_err(|source| SaveError::Read { volume: name.clone(), source: Box::new(source) })?;
+    let same_claim =
+        found.spec.claim_ref.and_then(|claim| claim.uid).is_some_and(|uid| ClaimUid(Uid::from(uid.as_str())) == *claim);
+    let same_volume = found.spec.csi.is_some_and(|csi| csi.volume_handle == handle);
+    if same_claim && same_volume { Ok(()) } else { Err(SaveError::Taken { volume: name.clone() }) }
+}
+
+/// Deletes exactly this object; one that is gone, or that was made anew under the name, is no error.
+pub(crate) async fn delete(client: &Client, name: &VolumeName, uid: &Uid) -> Result<(), Error> {
+    let api: Api<PersistentVolume> = Api::all(client.clone());
+    let preconditions = Preconditions { uid: Some(uid.to_string()), resource_version: None };
+    let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match api.delete(name.as_str(), &parameters).await {
+        Ok(_) => Ok(()),
+        Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sends a finalizer patch of [`storage_kube::finalizers`], which carries the UID. A volume that is gone is no error.
+pub(crate) async fn patch_finalizers(client: &Client, name: &VolumeName, patch: Value) -> Result<(), Error> {
+    let api: Api<PersistentVolume> = Api::all(client.clone());
+    match api.patch(name.as_str(), &PatchParams::default(), &Patch::Strategic(patch)).await {
+        Ok(_) => Ok(()),
+        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(error),
+    }
+}

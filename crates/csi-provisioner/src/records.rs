@@ -1,0 +1,14 @@
+//! What the provisioner keeps of the objects it watches: packed records, not whole objects.
+//!
+//! Objects of other drivers are dropped in the projection, so memory follows this driver's work and not the size of
+//! the cluster. A record is read-only; what a write needs beyond it is patched or fetched then.
+
+pub(crate) mod attachment;
+pub(crate) mod claim;
+pub(crate) mod class;
+pub(crate) mod volume;
+
+pub(crate) use attachment::AttachmentProjection;
+pub(crate) use claim::{ClaimProjection, ClaimRecord};
+pub(crate) use class::{ClassProjection, ClassRecord};
+pub(crate) use volume::{VolumeProjection, VolumeRecord};

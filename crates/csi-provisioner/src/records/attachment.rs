@@ -1,0 +1,35 @@
+//! Volume attachments: while one names a volume, the volume must not be reclaimed.
+
+use controller_runtime::Projection;
+use storage_kube::names::VolumeName;
+use storage_kube::wire::VolumeAttachment;
+
+/// Keeps which volumes of this driver have attachments, whatever the state of the attachment.
+///
+/// The attach/detach controller takes `spec.attacher` from the volume's driver, so attachments of other drivers cannot
+/// name a volume of this one.
+pub(crate) struct AttachmentProjection {
+    pub(crate) driver: String,
+}
+
+impl Projection for AttachmentProjection {
+    type Wire = VolumeAttachment;
+    type Key = Box<str>;
+    type Record = VolumeName;
+    type Group = VolumeName;
+
+    fn key(&self, attachment: &VolumeAttachment) -> Option<Box<str>> {
+        attachment.metadata.name.as_deref().map(Box::from)
+    }
+
+    fn project(&self, attachment: VolumeAttachment) -> Option<VolumeName> {
+        if attachment.spec.attacher != self.driver {
+            return None;
+        }
+        attachment.spec.source.persistent_volume_name.as_deref().map(VolumeName::from)
+    }
+
+    fn group(&self, volume: &VolumeName) -> Option<VolumeName> {
+        Some(volume.clone())
+    }
+}

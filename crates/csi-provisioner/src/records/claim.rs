@@ -1,0 +1,130 @@
+//! Claims that wait for a volume of this driver.
+
+use std::collections::BTreeMap;
+
+use controller_runtime::Projection;
+use storage_kube::access_mode::AccessMode;
+use storage_kube::annotations;
+use storage_kube::names::{ClaimName, ClaimUid, ClassName, Namespace, NodeName};
+use storage_kube::uid::Uid;
+use storage_kube::volume_mode::VolumeMode;
+use storage_kube::wire::{DataSource, PersistentVolumeClaim};
+
+use crate::migration::ProvisionerNames;
+
+/// Under whose name the claim asks for its volume (annotation `volume.kubernetes.io/storage-provisioner`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AskedAs {
+    /// The driver's own name.
+    Driver,
+    /// The in-tree plugin the driver replaces.
+    InTree,
+}
+
+/// One unbound claim that names this provisioner, with all that a `CreateVolume` may need of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClaimRecord {
+    pub(crate) uid: ClaimUid,
+    pub(crate) namespace: Namespace,
+    pub(crate) name: ClaimName,
+    /// Goes into `claimRef` of the volume, as the volume controller writes it.
+    pub(crate) resource_version: String,
+    pub(crate) asked_as: AskedAs,
+    /// Class after the beta annotation has won over the field; empty when neither is there.
+    pub(crate) class: ClassName,
+    /// `spec.storageClassName` alone, the label of the metrics.
+    pub(crate) class_label: String,
+    pub(crate) selected_node: Option<NodeName>,
+    /// All of them: secret templates may name any.
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) access_modes: Vec<AccessMode>,
+    /// `spec.resources.requests.storage` as written.
+    pub(crate) requested: Option<String>,
+    pub(crate) volume_mode: Option<VolumeMode>,
+    pub(crate) has_selector: bool,
+    pub(crate) data_source: Option<DataSource>,
+    pub(crate) data_source_ref: Option<DataSource>,
+    pub(crate) volume_attributes_class: Option<String>,
+}
+
+impl ClaimRecord {
+    /// `namespace/name`.
+    pub(crate) fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Whether nothing that decides about provisioning differs: the update need not end a backoff early.
+    pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
+        Self { resource_version: String::new(), ..self.clone() }
+            == Self { resource_version: String::new(), ..other.clone() }
+    }
+}
+
+/// Keeps unbound claims annotated with this provisioner, by UID: a claim made anew under the same name is another one.
+pub(crate) struct ClaimProjection {
+    pub(crate) names: ProvisionerNames,
+}
+
+impl ClaimProjection {
+    /// Contract of the annotations: the GA key wins over the beta key, and `migrated-to` may redirect an in-tree name.
+    fn asked_as(&self, annotations: Option<&BTreeMap<String, String>>) -> Option<AskedAs> {
+        let annotations = annotations?;
+        let value = |key: &str| annotations.get(key).map(String::as_str);
+        let asked = value(annotations::STORAGE_PROVISIONER).or_else(|| value(annotations::BETA_STORAGE_PROVISIONER))?;
+        let migrated = value(annotations::MIGRATED_TO).is_some_and(|to| self.names.is_driver(to));
+        if self.names.is_driver(asked) {
+            Some(AskedAs::Driver)
+        } else if migrated && self.names.is_in_tree(asked) {
+            Some(AskedAs::InTree)
+        } else {
+            None
+        }
+    }
+}
+
+impl Projection for ClaimProjection {
+    type Wire = PersistentVolumeClaim;
+    type Key = ClaimUid;
+    type Record = ClaimRecord;
+    type Group = ClassName;
+
+    fn key(&self, claim: &PersistentVolumeClaim) -> Option<ClaimUid> {
+        claim.metadata.uid.as_deref().map(|uid| ClaimUid(Uid::from(uid)))
+    }
+
+    fn project(&self, claim: PersistentVolumeClaim) -> Option<ClaimRecord> {
+        if claim.spec.volume_name.as_deref().is_some_and(|name| !name.is_empty()) {
+            return None;
+        }
+        let asked_as = self.asked_as(claim.metadata.annotations.as_ref())?;
+        let class = ClassName::from(claim.class_name());
+        let annotations = claim.metadata.annotations.unwrap_or_default();
+        let selected_node = [annotations::SELECTED_NODE, annotations::ALPHA_SELECTED_NODE]
+            .into_iter()
+            .filter_map(|key| annotations.get(key))
+            .find(|node| !node.is_empty())
+            .map(|node| NodeName::from(node.as_str()));
+        Some(ClaimRecord {
+            uid: ClaimUid(Uid::from(claim.metadata.uid.as_deref()?)),
+            namespace: Namespace::from(claim.metadata.namespace.as_deref()?),
+            name: ClaimName::from(claim.metadata.name.as_deref()?),
+            resource_version: claim.metadata.resource_version.unwrap_or_default(),
+            asked_as,
+            class,
+            class_label: claim.spec.storage_class_name.unwrap_or_default(),
+            selected_node,
+            annotations,
+            access_modes: claim.spec.access_modes,
+            requested: claim.spec.resources.requests.storage,
+            volume_mode: claim.spec.volume_mode,
+            has_selector: claim.spec.has_selector,
+            data_source: claim.spec.data_source,
+            data_source_ref: claim.spec.data_source_ref,
+            volume_attributes_class: claim.spec.volume_attributes_class_name.filter(|name| !name.is_empty()),
+        })
+    }
+
+    fn group(&self, claim: &ClaimRecord) -> Option<ClassName> {
+        Some(claim.class.clone())
+    }
+}

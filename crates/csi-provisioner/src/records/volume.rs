@@ -1,0 +1,123 @@
+//! Volumes (PersistentVolumes) that this provisioner may have to reclaim.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controller_runtime::Projection;
+use storage_kube::names::{ClassName, Interner, VolumeHandle, VolumeName};
+use storage_kube::secret_ref::SecretRef;
+use storage_kube::uid::Uid;
+use storage_kube::wire::{ClaimReference, PersistentVolume, ReclaimPolicy, VolumePhase};
+use storage_kube::{annotations, finalizers};
+
+use crate::migration::ProvisionerNames;
+
+/// What backs the volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum VolumeSource {
+    /// A volume of this driver.
+    Driver(VolumeHandle),
+    /// An in-tree source that this driver takes over.
+    InTree,
+    /// A volume of another driver, although an annotation names this provisioner.
+    OtherDriver(Arc<str>),
+}
+
+/// Which Secret `DeleteVolume` gets, as the volume's annotations say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DeletionSecret {
+    /// Both annotations are there and name one.
+    Named(Box<SecretRef>),
+    /// Both are there and name none.
+    None,
+    /// Not annotated (statically provisioned, or by an old release): the class decides.
+    AskClass,
+}
+
+/// One volume of this driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumeRecord {
+    pub(crate) name: VolumeName,
+    pub(crate) uid: Uid,
+    pub(crate) phase: Option<VolumePhase>,
+    pub(crate) reclaim_policy: Option<ReclaimPolicy>,
+    /// `metadata.deletionTimestamp` is set.
+    pub(crate) deleting: bool,
+    /// Our finalizer is on it.
+    pub(crate) protected: bool,
+    pub(crate) source: VolumeSource,
+    /// Class after the beta annotation has won over the field; empty when neither is there.
+    pub(crate) class: ClassName,
+    pub(crate) deletion_secret: DeletionSecret,
+    pub(crate) claim: Option<Box<ClaimReference>>,
+}
+
+/// Keeps the volumes this provisioner is responsible for.
+pub(crate) struct VolumeProjection {
+    pub(crate) names: ProvisionerNames,
+    pub(crate) interner: Interner,
+}
+
+impl VolumeProjection {
+    /// A provisioned volume belongs to who its annotation names; one made by hand to its CSI driver.
+    fn responsible(&self, volume: &PersistentVolume) -> bool {
+        let annotation = |key: &str| volume.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        let migrated = annotation(annotations::MIGRATED_TO).is_some_and(|to| self.names.contains(to));
+        match (annotation(annotations::PROVISIONED_BY), &volume.spec.csi) {
+            (Some(by), _) => migrated || self.names.contains(by),
+            (None, Some(csi)) => self.names.contains(&csi.driver),
+            (None, None) => migrated,
+        }
+    }
+}
+
+fn deletion_secret(annotations: Option<&BTreeMap<String, String>>) -> DeletionSecret {
+    let value = |key: &str| annotations.and_then(|all| all.get(key));
+    match (value(annotations::DELETION_SECRET_NAME), value(annotations::DELETION_SECRET_NAMESPACE)) {
+        (Some(name), Some(namespace)) if !name.is_empty() && !namespace.is_empty() => {
+            DeletionSecret::Named(Box::new(SecretRef { namespace: namespace.clone(), name: name.clone() }))
+        }
+        (Some(_), Some(_)) => DeletionSecret::None,
+        _ => DeletionSecret::AskClass,
+    }
+}
+
+impl Projection for VolumeProjection {
+    type Wire = PersistentVolume;
+    type Key = VolumeName;
+    type Record = VolumeRecord;
+    type Group = ();
+
+    fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
+        volume.metadata.name.as_deref().map(VolumeName::from)
+    }
+
+    fn project(&self, volume: PersistentVolume) -> Option<VolumeRecord> {
+        if !self.responsible(&volume) {
+            return None;
+        }
+        let source = match &volume.spec.csi {
+            None => VolumeSource::InTree,
+            Some(csi) if self.names.is_driver(&csi.driver) => {
+                VolumeSource::Driver(VolumeHandle::from(csi.volume_handle.as_str()))
+            }
+            Some(csi) => VolumeSource::OtherDriver(self.interner.intern(&csi.driver)),
+        };
+        Some(VolumeRecord {
+            name: VolumeName::from(volume.metadata.name.as_deref()?),
+            uid: Uid::from(volume.metadata.uid.as_deref().unwrap_or_default()),
+            phase: volume.status.phase,
+            reclaim_policy: volume.spec.reclaim_policy,
+            deleting: volume.metadata.deletion_timestamp.is_some(),
+            protected: volume
+                .metadata
+                .finalizers
+                .as_deref()
+                .is_some_and(|all| finalizers::contains(all, finalizers::VOLUME_PROTECTION)),
+            source,
+            class: ClassName::from(self.interner.intern(volume.class_name())),
+            deletion_secret: deletion_secret(volume.metadata.annotations.as_ref()),
+            claim: volume.spec.claim_ref.map(Box::new),
+        })
+    }
+}

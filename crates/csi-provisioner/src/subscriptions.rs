@@ -1,0 +1,118 @@
+//! Which change of which object puts which key into which queue.
+//!
+//! A change that may matter ends a backoff at once; one that cannot (a finalizer, a label, the periodic resync) leaves
+//! it alone, so that a claim which keeps failing is not tried at the pace of its updates.
+
+use std::sync::Arc;
+
+use controller_runtime::{Change, Subscription};
+use storage_kube::names::ClaimUid;
+use storage_kube::uid::Uid;
+
+use crate::records::{AttachmentProjection, ClaimProjection, ClassProjection, VolumeProjection, VolumeRecord};
+use crate::term_context::TermContext;
+use crate::volume::decision::{VolumeDecision, decide};
+
+/// Subscribes a term to the caches; dropped with the term.
+pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
+    let caches = &term.caches;
+    let mut all = vec![
+        caches.claims.subscribe(handler(term, claim_changed)),
+        caches.classes.subscribe(handler(term, class_changed)),
+        caches.volumes.subscribe(handler(term, volume_changed)),
+    ];
+    if let Some(attachments) = &caches.attachments {
+        all.push(attachments.subscribe(handler(term, attachment_changed)));
+    }
+    all
+}
+
+/// The caches outlive the term, so a handler must not keep it alive.
+fn handler<P: controller_runtime::Projection>(
+    term: &Arc<TermContext>,
+    react: fn(&TermContext, &Change<'_, P>),
+) -> impl Fn(Change<'_, P>) + Send + Sync + 'static {
+    let term = Arc::downgrade(term);
+    move |change| {
+        if let Some(term) = term.upgrade() {
+            react(&term, &change);
+        }
+    }
+}
+
+fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
+    let queue = &term.queues.claims;
+    match (change.old, change.new) {
+        (_, None) => {
+            term.forget_claim(change.key);
+            // A claim in progress waits out its backoff: its call is repeated with or without the claim.
+            if term.in_progress.get(change.key).is_none() {
+                queue.forget(change.key);
+            }
+        }
+        (Some(old), Some(new)) if old.asks_the_same(new) => queue.add_keeping_backoff(change.key.clone()),
+        (_, Some(_)) => {
+            queue.forget(change.key);
+            queue.add(change.key.clone());
+        }
+    }
+}
+
+/// A class that appears, or is replaced, may be what its claims wait for.
+fn class_changed(term: &TermContext, change: &Change<'_, ClassProjection>) {
+    if change.new.is_none() || change.old == change.new {
+        return;
+    }
+    for claim in term.caches.claims.in_group(change.key) {
+        // What is in progress is repeated with its first request: a new class changes nothing about it.
+        if term.in_progress.get(&claim).is_none() {
+            term.queues.claims.forget(&claim);
+            term.queues.claims.add(claim);
+        }
+    }
+}
+
+fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
+    let queue = &term.queues.volumes;
+    match (change.old, change.new) {
+        (old, None) => {
+            queue.forget(change.key);
+            if let Some(old) = old {
+                volume_gone(term, old);
+            }
+        }
+        (old, Some(new)) => {
+            if let Some(old) = old.filter(|old| old.uid != new.uid) {
+                volume_gone(term, old);
+            }
+            if decide(new) == VolumeDecision::Nothing {
+                queue.forget(change.key);
+            } else if old.is_some_and(|old| old == new) {
+                queue.add_keeping_backoff(change.key.clone());
+            } else {
+                queue.add(change.key.clone());
+            }
+        }
+    }
+}
+
+fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
+    term.reclaimed.forget(&volume.uid);
+    let claim = volume.claim.as_ref().and_then(|claim| claim.uid.as_deref());
+    if let Some(claim) = claim.map(|uid| ClaimUid(Uid::from(uid)))
+        && term.forget_provisioned(&claim)
+    {
+        term.queues.claims.add(claim);
+    }
+}
+
+/// The last attachment is gone: the volume can be reclaimed without waiting out a backoff.
+fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjection>) {
+    let (Some(volume), None) = (change.old, change.new) else { return };
+    let Some(attachments) = &term.caches.attachments else { return };
+    let reclaimable = term.caches.volumes.get(volume).is_some_and(|volume| decide(&volume) == VolumeDecision::Reclaim);
+    if reclaimable && attachments.in_group(volume).is_empty() {
+        term.queues.volumes.forget(volume);
+        term.queues.volumes.add((**volume).clone());
+    }
+}

@@ -1,0 +1,129 @@
+//! One leader term, from the barrier at its start to its last write.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_runtime::{Backoff, EventRecorder, InformerError, Term, WorkQueueMetrics, run_workers};
+use csi_client::Driver;
+use kube::Client;
+use parking_lot::Mutex;
+use sidecar::TermAdmission;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::claim::in_progress::InProgress;
+use crate::claim::infeasible::Infeasible;
+use crate::claim::sync_claim;
+use crate::metrics::ProvisionerMetrics;
+use crate::save_volume::{self, sync_unsaved};
+use crate::settings::Settings;
+use crate::subscriptions::subscribe;
+use crate::term_context::{Caches, Queues, TermContext};
+use crate::volume::reclaimed::Reclaimed;
+use crate::volume::sync_volume;
+
+/// Pause after a failed look at the API server, before a term may start its work.
+const BARRIER_RETRY: Duration = Duration::from_secs(1);
+
+/// What outlives a term.
+pub(crate) struct Process {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) caches: Arc<Caches>,
+    pub(crate) driver: Driver,
+    pub(crate) client: Client,
+    /// Events do not queue behind the writes they tell of.
+    pub(crate) events_client: Client,
+    pub(crate) host_name: String,
+    pub(crate) worker_threads: usize,
+    pub(crate) backoff: Backoff,
+    pub(crate) queue_metrics: WorkQueueMetrics,
+    pub(crate) metrics: ProvisionerMetrics,
+    /// Whether another process may have worked before this term.
+    pub(crate) elects: bool,
+}
+
+/// Works until the term drains. Dropped at any moment when leadership is lost: queues, workers and memory go with it.
+pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
+    let drain = term.draining();
+    tokio::select! {
+        biased;
+        () = drain.cancelled() => return Ok(()),
+        () = current(&process) => {}
+    }
+    info!(term = term.number(), "caches are current, work starts");
+    let component = format!("{}_{}_{}", process.settings.names.driver, process.host_name, uuid::Uuid::new_v4());
+    let (events, writer) = EventRecorder::new(term.gate().client(&process.events_client), component, String::new());
+    let context = Arc::new(TermContext {
+        settings: Arc::clone(&process.settings),
+        caches: Arc::clone(&process.caches),
+        metrics: process.metrics.clone(),
+        api: term.gate().client(&process.client),
+        driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
+        events,
+        queues: Queues::new(process.backoff, &process.queue_metrics),
+        in_progress: InProgress::default(),
+        infeasible: Infeasible::default(),
+        reclaimed: Reclaimed::default(),
+        unsaved: Mutex::default(),
+        own_writes: Mutex::default(),
+    });
+    let subscriptions = subscribe(&context);
+    let worked = CancellationToken::new();
+    let workers = async {
+        reconcile(&context, process.worker_threads, &drain).await;
+        drop(subscriptions);
+        save_volume::last_try(&context).await;
+        worked.cancel();
+    };
+    tokio::join!(workers, writer.run(worked.clone()));
+    Ok(())
+}
+
+/// How many volumes are written at once when writing them failed before; as in the Go provisioner.
+const SAVE_WORKERS: usize = 4;
+
+async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &CancellationToken) {
+    let queues = &context.queues;
+    let (claims, volumes, unsaved) = (Arc::clone(context), Arc::clone(context), Arc::clone(context));
+    tokio::join!(
+        run_workers(queues.claims.clone(), threads, drain.clone(), move |uid| sync_claim(Arc::clone(&claims), uid)),
+        run_workers(queues.volumes.clone(), threads, drain.clone(), move |name| sync_volume(
+            Arc::clone(&volumes),
+            name
+        )),
+        run_workers(queues.unsaved.clone(), SAVE_WORKERS, drain.clone(), move |name| sync_unsaved(
+            Arc::clone(&unsaved),
+            name
+        )),
+    );
+}
+
+/// Returns when no cache is older than the start of the term: what the previous leader did must be seen before anything
+/// is deleted.
+async fn current(process: &Process) {
+    let caches = &process.caches;
+    if !process.elects {
+        tokio::join!(caches.claims.synced(), caches.classes.synced(), caches.volumes.synced());
+        if let Some(attachments) = &caches.attachments {
+            attachments.synced().await;
+        }
+        return;
+    }
+    while let Err(error) = caught_up(caches).await {
+        warn!(err = %error, "work waits until the caches are known to be current");
+        sleep(BARRIER_RETRY).await;
+    }
+}
+
+async fn caught_up(caches: &Caches) -> Result<(), InformerError> {
+    let attachments = async {
+        match &caches.attachments {
+            Some(attachments) => attachments.caught_up().await,
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(caches.claims.caught_up(), caches.classes.caught_up(), caches.volumes.caught_up(), attachments)?;
+    Ok(())
+}

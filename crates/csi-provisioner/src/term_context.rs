@@ -1,0 +1,135 @@
+//! Everything one leader term has: gated clients, queues, and what it remembers of its own work. It dies with the term.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_runtime::{Backoff, EventRecorder, Informer, WorkQueue, WorkQueueMetrics};
+use csi_client::ControllerClient;
+use parking_lot::Mutex;
+use storage_kube::names::{ClaimUid, VolumeName};
+
+use crate::claim::in_progress::InProgress;
+use crate::claim::infeasible::Infeasible;
+use crate::metrics::ProvisionerMetrics;
+use crate::records::{
+    AttachmentProjection, ClaimProjection, ClaimRecord, ClassProjection, ClassRecord, VolumeProjection, VolumeRecord,
+};
+use crate::save_volume::UnsavedVolume;
+use crate::settings::Settings;
+use crate::volume::reclaimed::{Reclaimed, Step};
+
+/// What the process watches; kept over terms.
+pub(crate) struct Caches {
+    pub(crate) claims: Informer<ClaimProjection>,
+    pub(crate) classes: Informer<ClassProjection>,
+    pub(crate) volumes: Informer<VolumeProjection>,
+    /// Only for drivers that attach.
+    pub(crate) attachments: Option<Informer<AttachmentProjection>>,
+}
+
+/// The queues of one term.
+pub(crate) struct Queues {
+    pub(crate) claims: WorkQueue<ClaimUid>,
+    pub(crate) volumes: WorkQueue<VolumeName>,
+    pub(crate) unsaved: WorkQueue<VolumeName>,
+}
+
+/// First delay before a volume whose object could not be written is tried again; a busy API server recovers in moments.
+const FIRST_SAVE_RETRY: Duration = Duration::from_millis(5);
+
+impl Queues {
+    pub(crate) fn new(backoff: Backoff, metrics: &WorkQueueMetrics) -> Self {
+        Self {
+            claims: WorkQueue::new("claims", backoff, metrics),
+            volumes: WorkQueue::new("volumes", backoff, metrics),
+            unsaved: WorkQueue::new(
+                "unsavedpvs",
+                Backoff { base: FIRST_SAVE_RETRY.min(backoff.max), max: backoff.max },
+                metrics,
+            ),
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct TermContext {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) caches: Arc<Caches>,
+    pub(crate) metrics: ProvisionerMetrics,
+    /// Writes pass while the term's gate is open.
+    pub(crate) api: kube::Client,
+    /// Calls pass while the term's gate is open.
+    pub(crate) driver: ControllerClient,
+    pub(crate) events: EventRecorder,
+    pub(crate) queues: Queues,
+    pub(crate) in_progress: InProgress,
+    pub(crate) infeasible: Infeasible,
+    pub(crate) reclaimed: Reclaimed,
+    pub(crate) unsaved: Mutex<HashMap<VolumeName, Arc<UnsavedVolume>>>,
+    pub(crate) own_writes: Mutex<OwnWrites>,
+}
+
+/// What this term has said and done for claims that the cache still shows as waiting.
+#[derive(Default)]
+pub(crate) struct OwnWrites {
+    /// The driver has made the volume; the object is written or about to be.
+    provisioned: HashSet<ClaimUid>,
+    /// The event that explains why the claim is left alone.
+    told: HashMap<ClaimUid, String>,
+}
+
+impl TermContext {
+    /// Whether the cache has a volume under one of the names that the claim's volume may have.
+    pub(crate) fn volume_exists(&self, claim: &ClaimUid) -> bool {
+        let flags = &self.settings.flags;
+        let configured =
+            storage_kube::volume_name::volume_name(&flags.volume_name_prefix, &claim.to_string(), flags.uuid_length)
+                .ok();
+        let default = VolumeName::from(format!("pvc-{claim}").as_str());
+        configured.into_iter().chain([default]).any(|name| self.caches.volumes.get(&name).is_some())
+    }
+
+    pub(crate) fn is_provisioned(&self, claim: &ClaimUid) -> bool {
+        self.own_writes.lock().provisioned.contains(claim)
+    }
+
+    /// The claim has its volume; remembered until the cache no longer shows the claim as waiting.
+    pub(crate) fn provisioned(&self, claim: &ClaimUid) {
+        if self.caches.claims.get(claim).is_some() {
+            self.own_writes.lock().provisioned.insert(claim.clone());
+        }
+    }
+
+    /// Whether this text is news for the claim.
+    pub(crate) fn tell_once(&self, claim: &ClaimUid, text: &str) -> bool {
+        let known = self.own_writes.lock().told.insert(claim.clone(), text.to_owned());
+        known.is_none_or(|known| known != text)
+    }
+
+    pub(crate) fn note_infeasible(&self, claim: &ClaimRecord, class: &ClassRecord) {
+        if self.caches.claims.get(&claim.uid).is_some() {
+            self.infeasible.add(claim.uid.clone(), class.uid.clone());
+        }
+    }
+
+    /// Remembered until the cache no longer shows the volume.
+    pub(crate) fn note_reclaimed(&self, volume: &VolumeRecord, step: Step) {
+        if self.caches.volumes.get(&volume.name).is_some_and(|cached| cached.uid == volume.uid) {
+            self.reclaimed.set(volume.uid.clone(), step);
+        }
+    }
+
+    /// The claim is bound or gone: what was remembered for its sake goes too. A call in progress stays.
+    pub(crate) fn forget_claim(&self, claim: &ClaimUid) {
+        let mut own_writes = self.own_writes.lock();
+        own_writes.provisioned.remove(claim);
+        own_writes.told.remove(claim);
+        self.infeasible.forget(claim);
+    }
+
+    /// The volume of a waiting claim has vanished from the API: the claim may be provisioned again.
+    pub(crate) fn forget_provisioned(&self, claim: &ClaimUid) -> bool {
+        self.own_writes.lock().provisioned.remove(claim)
+    }
+}

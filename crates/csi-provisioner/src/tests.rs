@@ -1,0 +1,17 @@
+//! Decisions as tables; behaviour on a fake API server and a fake driver, with the clock paused.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
+
+mod claims;
+mod eligibility;
+mod error_codes;
+mod flags;
+mod missing_features;
+mod objects;
+mod plans;
+mod provisioning;
+mod reclaim;
+mod scene;
+mod secrecy;
+mod uncertain;
+mod volumes;

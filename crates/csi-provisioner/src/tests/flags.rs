@@ -1,0 +1,134 @@
+//! The command line of the program.
+
+use clap::Parser as _;
+use sidecar::feature_gates::FeatureGates;
+
+use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
+
+fn config(flags: &[&str]) -> Result<Config, sidecar::Exit> {
+    let argv = std::iter::once("csi-provisioner").chain(flags.iter().copied()).map(Into::into);
+    let args: ProvisionerArgs = sidecar::parse(argv)?;
+    let gates = FeatureGates::new(FEATURE_GATES, &args.feature_gates)?;
+    args.config(&gates)
+}
+
+fn refusal(flags: &[&str]) -> (u8, String) {
+    let exit = config(flags).expect_err(&format!("{flags:?} must be refused"));
+    (exit.code, exit.message)
+}
+
+#[test]
+fn defaults_are_those_of_the_go_provisioner() {
+    let config = config(&[]).unwrap();
+    assert_eq!(config.worker_threads, 100);
+    assert_eq!(config.timeout.as_secs(), 10);
+    assert_eq!((config.backoff.base.as_secs(), config.backoff.max.as_secs()), (1, 300));
+    assert_eq!(config.provisioning.volume_name_prefix, "pvc");
+    assert_eq!(config.provisioning.default_fs_type, "");
+    assert!(config.provisioning.topology_gate && config.provisioning.attributes_class_gate);
+}
+
+#[test]
+fn what_asks_for_a_missing_feature_ends_the_start_and_names_it() {
+    let cases = [
+        ("--strict-topology", "topology"),
+        ("--strict-topology=true", "topology"),
+        ("--immediate-topology=false", "topology"),
+        ("--enable-capacity", "CSIStorageCapacity"),
+        ("--node-deployment", "distributed provisioning"),
+        ("--feature-gates=CrossNamespaceVolumeDataSource=true", "cross-namespace"),
+    ];
+    for (flag, feature) in cases {
+        let (code, message) = refusal(&[flag]);
+        assert_eq!(code, 1, "{flag}");
+        assert!(message.contains(flag.split('=').next().unwrap()) && message.contains(feature), "{message}");
+    }
+    assert!(config(&["--strict-topology=false", "--immediate-topology", "--feature-gates=Topology=false"]).is_ok());
+}
+
+#[test]
+fn bad_input_has_the_exit_code_of_the_go_provisioner_and_names_the_flag() {
+    let cases = [
+        (&["--no-such-flag"][..], 2, "no-such-flag"),
+        (&["-csi-address=/run/csi.sock"], 2, "-c"),
+        (&["--timeout=10"], 2, "timeout"),
+        (&["--timeout=fast"], 2, "fast"),
+        (&["--worker-threads=-1"], 2, "worker-threads"),
+        (&["--worker-threads=many"], 2, "many"),
+        (&["--extra-create-metadata=maybe"], 2, "maybe"),
+        (&["--feature-gates=Topology=maybe"], 2, "maybe"),
+        (&["--feature-gates=NoSuchGate=true"], 255, "NoSuchGate"),
+        (&["--worker-threads=0"], 1, "worker-threads"),
+        (&["--timeout=0"], 1, "--timeout"),
+        (&["--provisioner=x"], 2, "provisioner"),
+        (&["--connection-timeout=15s"], 2, "connection-timeout"),
+        (&["--help"], 0, "volume-name-prefix"),
+    ];
+    for (flags, code, named) in cases {
+        let (found, message) = refusal(flags);
+        assert_eq!(found, code, "{flags:?}: {message}");
+        assert!(message.contains(named), "{flags:?}: {message}");
+    }
+}
+
+#[test]
+fn every_flag_of_the_go_provisioner_is_known() {
+    let flags = [
+        "master",
+        "volume-name-prefix",
+        "volume-name-uuid-length",
+        "retry-interval-start",
+        "retry-interval-max",
+        "worker-threads",
+        "cloning-protection-threads",
+        "snapshot-orphan-sweep-interval",
+        "capacity-threads",
+        "timeout",
+        "strict-topology",
+        "immediate-topology",
+        "extra-create-metadata",
+        "enable-pprof",
+        "default-fstype",
+        "kube-api-capacity-qps",
+        "kube-api-capacity-burst",
+        "enable-capacity",
+        "capacity-for-immediate-binding",
+        "capacity-poll-interval",
+        "capacity-ownerref-level",
+        "node-deployment",
+        "node-deployment-immediate-binding",
+        "node-deployment-base-delay",
+        "node-deployment-max-delay",
+        "controller-publish-readonly",
+        "prevent-volume-mode-conversion",
+        "feature-gates",
+        "version",
+        "kubeconfig",
+        "csi-address",
+        "leader-election",
+        "leader-election-namespace",
+        "leader-election-lease-duration",
+        "leader-election-renew-deadline",
+        "leader-election-retry-period",
+        "leader-election-labels",
+        "kube-api-qps",
+        "kube-api-burst",
+        "http-endpoint",
+        "metrics-address",
+        "metrics-path",
+        "automaxprocs",
+        "logging-format",
+        "log-flush-frequency",
+        "v",
+        "vmodule",
+        "log-text-split-stream",
+        "log-text-info-buffer-size",
+        "log-json-split-stream",
+        "log-json-info-buffer-size",
+    ];
+    let (_, help) = refusal(&["--help"]);
+    for flag in flags {
+        assert!(help.contains(&format!("--{flag}")), "--{flag} is not in --help");
+    }
+    assert!(ProvisionerArgs::try_parse_from(["csi-provisioner"]).is_ok());
+}

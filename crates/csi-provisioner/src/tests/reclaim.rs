@@ -1,0 +1,241 @@
+//! A released volume goes away, once and only when it may.
+
+use std::time::Duration;
+
+use csi_proto::csi::v1::{DeleteVolumeRequest, controller_service_capability::rpc::Type as ControllerRpc};
+use fake_apiserver::{Matcher, Reaction, Status};
+use fake_driver::{Rpc, Step};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use serde_json::{Value, json};
+use tonic::Code;
+
+use super::objects::{claim, class, secret, volume, with};
+use super::scene::{Scene, flags};
+
+/// As the protection controller does when nothing uses a deleted volume.
+fn unprotect(scene: &Scene, name: &str) {
+    let ours = json!({ "metadata": { "finalizers": ["external-provisioner.volume.kubernetes.io/finalizer"] } });
+    scene.api.merge::<PersistentVolume>(None, name, &ours);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_create_and_one_delete() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    let mut names = Vec::new();
+    for n in 0..30 {
+        names.push(format!("pvc-{}", scene.add_claim(claim(&format!("c{n}"), "fast"))));
+    }
+    for name in &names {
+        scene.volume(name).await;
+    }
+    for (n, name) in names.iter().enumerate() {
+        scene.bind(&format!("c{n}"), name);
+        scene.release(name);
+    }
+    for name in &names {
+        scene.volume_gone(name).await;
+    }
+    scene.pass(Duration::from_mins(30)).await;
+    assert_eq!(scene.count(Rpc::CreateVolume), 30);
+    assert_eq!(scene.count(Rpc::DeleteVolume), 30);
+    assert!(scene.driver.volumes().is_empty());
+    let writes = scene.writes();
+    for (write, count) in
+        [("create persistentvolumes", 30), ("delete persistentvolumes", 30), ("patch persistentvolumes", 30)]
+    {
+        assert_eq!(writes.iter().filter(|done| *done == write).count(), count, "{write}");
+    }
+    assert!(scene.events("VolumeFailedDelete").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_object_goes_only_after_the_driver_has_deleted_the_volume() {
+    let scene = Scene::start().await;
+    scene.driver.script(Rpc::DeleteVolume, Step::fail(Code::FailedPrecondition, "in use"));
+    scene.driver.script(Rpc::DeleteVolume, Step::hang());
+    scene.add_volume(volume("pv", "h", "Released", "Delete"));
+    scene.driver.wait_for_calls(Rpc::DeleteVolume, 2).await;
+    assert!(scene.volume("pv").await["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(scene.event("VolumeFailedDelete").await, "rpc error: code = FailedPrecondition desc = in use");
+    scene.driver.wait_for_ended_calls(Rpc::DeleteVolume, 3).await;
+    unprotect_when_deleting(&scene, "pv").await;
+    scene.volume_gone("pv").await;
+    assert_eq!(scene.count(Rpc::DeleteVolume), 3);
+}
+
+async fn unprotect_when_deleting(scene: &Scene, name: &str) {
+    scene
+        .api
+        .until("deletion", super::scene::PATIENCE, |api| {
+            let object = api.get_json::<PersistentVolume>(None, name)?;
+            (!object["metadata"]["deletionTimestamp"].is_null()).then_some(())
+        })
+        .await;
+    scene.pass(Duration::from_secs(1)).await;
+    if let Some(object) = scene.api.get_json::<PersistentVolume>(None, name) {
+        assert_eq!(object["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]), "ours is off");
+        scene.api.remove::<PersistentVolume>(None, name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_to_keep_are_kept() {
+    let scene = Scene::start().await;
+    let others = [
+        volume("retained", "h1", "Released", "Retain"),
+        volume("bound", "h2", "Bound", "Delete"),
+        volume("failed", "h3", "Failed", "Delete"),
+        volume("available", "h4", "Available", "Delete"),
+        with(
+            volume("foreign", "h5", "Released", "Delete"),
+            &json!({ "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": "other" } } }),
+        ),
+    ];
+    for other in others {
+        scene.add_volume(other);
+    }
+    scene.pass(Duration::from_mins(40)).await;
+    assert_eq!(scene.count(Rpc::DeleteVolume), 0);
+    assert_eq!(scene.api.list::<PersistentVolume>().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_finalizer_follows_the_reclaim_policy() {
+    let scene = Scene::start().await;
+    let bare = json!({ "metadata": { "finalizers": ["kubernetes.io/pv-protection"] } });
+    scene.add_volume(with(volume("made-by-hand", "h1", "Bound", "Delete"), &bare));
+    scene.add_volume(volume("kept", "h2", "Bound", "Retain"));
+    scene.pass(Duration::from_secs(1)).await;
+    let finalizers = |object: &Value| object["metadata"]["finalizers"].clone();
+    let ours = "external-provisioner.volume.kubernetes.io/finalizer";
+    assert_eq!(finalizers(&scene.volume("made-by-hand").await), json!(["kubernetes.io/pv-protection", ours]));
+    assert_eq!(finalizers(&scene.volume("kept").await), json!(["kubernetes.io/pv-protection"]));
+    let policy = json!({ "spec": { "persistentVolumeReclaimPolicy": "Delete" } });
+    scene.api.merge::<PersistentVolume>(None, "kept", &policy);
+    scene.pass(Duration::from_secs(1)).await;
+    assert_eq!(finalizers(&scene.volume("kept").await), json!(["kubernetes.io/pv-protection", ours]));
+    assert_eq!(scene.writes().len(), 3, "{:?}", scene.writes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_with_an_attachment_waits_and_goes_when_the_last_one_goes() {
+    let scene =
+        Scene::with(flags(), |driver| driver.controller_capabilities.push(ControllerRpc::PublishUnpublishVolume)).await;
+    scene.add_attachment("a1", "pv");
+    scene.add_attachment("a2", "pv");
+    scene.pass(Duration::from_secs(1)).await;
+    scene.add_volume(volume("pv", "h", "Released", "Delete"));
+    assert!(scene.event("VolumeFailedDelete").await.contains("still attached"));
+    scene.api.delete::<VolumeAttachment>(None, "a1");
+    scene.pass(Duration::from_hours(1)).await;
+    assert_eq!(scene.count(Rpc::DeleteVolume), 0);
+    let before = tokio::time::Instant::now();
+    scene.api.delete::<VolumeAttachment>(None, "a2");
+    scene.driver.wait_for_calls(Rpc::DeleteVolume, 1).await;
+    assert!(before.elapsed() < Duration::from_secs(1), "the last attachment ends the backoff");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_secret_of_the_deletion_is_the_annotated_one_else_the_class_decides() {
+    let named = json!({ "metadata": { "annotations": {
+        "volume.kubernetes.io/provisioner-deletion-secret-name": "key",
+        "volume.kubernetes.io/provisioner-deletion-secret-namespace": "shop" } } });
+    let missing = json!({ "metadata": { "annotations": {
+        "volume.kubernetes.io/provisioner-deletion-secret-name": "lost",
+        "volume.kubernetes.io/provisioner-deletion-secret-namespace": "shop" } } });
+    let unannotated = json!({ "metadata": { "annotations": {
+        "volume.kubernetes.io/provisioner-deletion-secret-name": null,
+        "volume.kubernetes.io/provisioner-deletion-secret-namespace": null } } });
+    let no_class = with(unannotated.clone(), &json!({ "spec": { "storageClassName": "gone" } }));
+    let by_beta_class = with(
+        unannotated.clone(),
+        &json!({ "metadata": { "annotations": { "volume.beta.kubernetes.io/storage-class": "fast" } }, "spec": { "storageClassName": null } }),
+    );
+    let cases = [
+        ("annotated", named, true),
+        ("annotated with none", json!({}), false),
+        ("annotated, the Secret is gone", missing, false),
+        ("by the class", unannotated, true),
+        ("by the class of the beta annotation", by_beta_class, true),
+        ("the class is gone", no_class, false),
+    ];
+    for (case, change, expected) in cases {
+        let scene = Scene::start().await;
+        let parameters = json!({
+            "csi.storage.k8s.io/provisioner-secret-name": "key",
+            "csi.storage.k8s.io/provisioner-secret-namespace": "${pvc.namespace}",
+        });
+        scene.add_class(class("fast", parameters));
+        scene.add_secret(secret("shop", "key", "password", "c2VzYW1l"));
+        scene.pass(Duration::from_secs(1)).await;
+        scene.add_volume(with(volume("pv", "h", "Released", "Delete"), &change));
+        scene.driver.wait_for_calls(Rpc::DeleteVolume, 1).await;
+        let request = &scene.driver.requests::<DeleteVolumeRequest>()[0];
+        assert_eq!(request.volume_id, "h");
+        assert_eq!(request.secrets.get("password").map(String::as_str), expected.then_some("sesame"), "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_secret_template_of_the_class_keeps_the_volume() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({ "csi.storage.k8s.io/provisioner-secret-name": "${pvc.name}" })));
+    scene.pass(Duration::from_secs(1)).await;
+    let unannotated = json!({ "metadata": { "annotations": {
+        "volume.kubernetes.io/provisioner-deletion-secret-name": null,
+        "volume.kubernetes.io/provisioner-deletion-secret-namespace": null } } });
+    scene.add_volume(with(volume("pv", "h", "Released", "Delete"), &unannotated));
+    scene.event("VolumeFailedDelete").await;
+    assert_eq!(scene.count(Rpc::DeleteVolume), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_deleted_does_not_repeat_the_call() {
+    let scene = Scene::start().await;
+    let refused = Reaction::Refuse(Status::new(500, "InternalError", "etcd is busy"));
+    scene.api.react(Matcher::of("delete", "persistentvolumes").times(4), refused.clone());
+    scene.api.react(Matcher::of("patch", "persistentvolumes").times(2), refused);
+    scene.add_volume(volume("pv", "h", "Released", "Delete"));
+    unprotect_when_finalizer_is_off(&scene, "pv").await;
+    assert_eq!(scene.count(Rpc::DeleteVolume), 1);
+    assert!(scene.event("VolumeFailedDelete").await.contains("etcd is busy"));
+}
+
+async fn unprotect_when_finalizer_is_off(scene: &Scene, name: &str) {
+    scene
+        .api
+        .until("our finalizer to go", super::scene::PATIENCE, |api| {
+            let object = api.get_json::<PersistentVolume>(None, name)?;
+            (object["metadata"]["finalizers"] == json!(["kubernetes.io/pv-protection"])).then_some(())
+        })
+        .await;
+    scene.api.remove::<PersistentVolume>(None, name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_deleted_before_its_claim_is_reclaimed() {
+    let scene = Scene::start().await;
+    scene.add_volume(volume("pv", "h", "Bound", "Delete"));
+    scene.pass(Duration::from_secs(1)).await;
+    scene.api.delete::<PersistentVolume>(None, "pv");
+    scene.pass(Duration::from_mins(20)).await;
+    assert_eq!(scene.count(Rpc::DeleteVolume), 0, "the claim still uses it");
+    unprotect(&scene, "pv");
+    scene.release("pv");
+    scene.volume_gone("pv").await;
+    assert_eq!(scene.count(Rpc::DeleteVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_in_tree_volume_is_refused_by_name() {
+    let scene = Scene::with(flags(), |driver| driver.name = "ebs.csi.aws.com".to_owned()).await;
+    let in_tree = json!({
+        "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": "kubernetes.io/aws-ebs", "pv.kubernetes.io/migrated-to": "ebs.csi.aws.com" } },
+        "spec": { "csi": null, "awsElasticBlockStore": { "volumeID": "vol-1" } },
+    });
+    scene.add_volume(with(volume("pv", "h", "Released", "Delete"), &in_tree));
+    assert!(scene.event("VolumeFailedDelete").await.contains("in-tree"));
+    assert_eq!(scene.count(Rpc::DeleteVolume), 0);
+}

@@ -1,0 +1,198 @@
+//! The provisioner between a fake API server and a fake driver, all on the runtime of the test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_runtime::{Backoff, Health, Tasks, WorkQueueMetrics, lead};
+use csi_client::{CallMetrics, Driver, Handshake};
+use fake_apiserver::FakeApiServer;
+use fake_driver::{FakeDriver, Identity, Rpc};
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
+use serde_json::Value;
+use storage_kube::volume_name::UuidLength;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::ProvisionerMetrics;
+use crate::migration::ProvisionerNames;
+use crate::run::start_caches;
+use crate::settings::{DriverFacts, ProvisioningFlags, Settings};
+use crate::term::{Process, work};
+
+/// Longest wait of a test, on the paused clock.
+pub(super) const PATIENCE: Duration = Duration::from_hours(3);
+
+pub(super) fn flags() -> ProvisioningFlags {
+    ProvisioningFlags {
+        volume_name_prefix: "pvc".to_owned(),
+        uuid_length: UuidLength::Full,
+        default_fs_type: "ext4".to_owned(),
+        extra_create_metadata: false,
+        publish_readonly: false,
+        topology_gate: true,
+        attributes_class_gate: true,
+    }
+}
+
+/// A provisioner at work.
+pub(super) struct Scene {
+    pub(super) api: FakeApiServer,
+    pub(super) driver: FakeDriver,
+    pub(super) registry: prometheus::Registry,
+    driver_name: String,
+    shutdown: CancellationToken,
+    ended: oneshot::Receiver<()>,
+    _tasks: Tasks,
+}
+
+impl Scene {
+    pub(super) async fn start() -> Self {
+        Self::with(flags(), |_| ()).await
+    }
+
+    /// Starts with other flags or another driver.
+    pub(super) async fn with(flags: ProvisioningFlags, identity: impl FnOnce(&mut Identity)) -> Self {
+        let api = FakeApiServer::new();
+        let driver = FakeDriver::start().await;
+        driver.configure(identity);
+        let registry = prometheus::Registry::new();
+        let tasks = Tasks::new();
+        let timeout = Duration::from_secs(10);
+        let (client, connection) = Driver::new(csi_client::Settings {
+            address: csi_client::Address::parse(&driver.address()).unwrap(),
+            handshake: Handshake::Controller,
+            timeout,
+            metrics: CallMetrics::register(&registry).unwrap(),
+        });
+        tasks.spawn("connection", async move { panic!("{}", connection.run().await) });
+        let info = client.ready().await;
+        let driver_name = info.name.to_string();
+        let settings = Arc::new(Settings {
+            names: ProvisionerNames::of(info.name.as_ref()),
+            driver: DriverFacts::of(&info),
+            flags,
+            identity: "1790000000000-1234-test".to_owned(),
+            timeout,
+        });
+        let process = Arc::new(Process {
+            caches: Arc::new(start_caches(&settings, &api.client(), &tasks)),
+            settings,
+            driver: client,
+            client: api.client(),
+            events_client: api.client(),
+            host_name: "host".to_owned(),
+            worker_threads: 100,
+            backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5) },
+            queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
+            metrics: ProvisionerMetrics::register(&registry).unwrap(),
+            elects: false,
+        });
+        let shutdown = CancellationToken::new();
+        let (end, ended) = oneshot::channel();
+        let leading =
+            lead(None, shutdown.clone(), Health::new(), move |term| Box::pin(work(Arc::clone(&process), term)));
+        tasks.spawn("lead", async move {
+            Box::pin(leading).await.unwrap();
+            let _ = end.send(());
+        });
+        Self { api, driver, registry, driver_name, shutdown, ended, _tasks: tasks }
+    }
+
+    /// Ends the term in good order.
+    pub(super) async fn stop(mut self) -> (FakeApiServer, FakeDriver) {
+        self.shutdown.cancel();
+        tokio::time::timeout(PATIENCE, &mut self.ended).await.expect("the term drains").unwrap();
+        (self.api, self.driver)
+    }
+
+    pub(super) fn driver_name(&self) -> &str {
+        &self.driver_name
+    }
+
+    pub(super) fn begin_stop(&self) {
+        self.shutdown.cancel();
+    }
+
+    pub(super) fn add_class(&self, class: Value) {
+        self.api.create_json::<StorageClass>(class);
+    }
+
+    /// Creates the claim and returns its UID.
+    pub(super) fn add_claim(&self, claim: Value) -> String {
+        self.api.create_json::<PersistentVolumeClaim>(claim)["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+
+    pub(super) fn add_volume(&self, volume: Value) -> Value {
+        self.api.create_json::<PersistentVolume>(volume)
+    }
+
+    pub(super) fn add_secret(&self, secret: Value) {
+        self.api.create_json::<Secret>(secret);
+    }
+
+    pub(super) fn add_attachment(&self, name: &str, volume: &str) {
+        let attachment = serde_json::json!({
+            "metadata": { "name": name },
+            "spec": { "attacher": super::objects::DRIVER, "nodeName": "n1", "source": { "persistentVolumeName": volume } },
+        });
+        self.api.create_json::<VolumeAttachment>(attachment);
+    }
+
+    /// Waits for the volume object.
+    pub(super) async fn volume(&self, name: &str) -> Value {
+        self.api.until(&format!("volume {name}"), PATIENCE, |api| api.get_json::<PersistentVolume>(None, name)).await
+    }
+
+    pub(super) async fn volume_gone(&self, name: &str) {
+        self.api
+            .until(&format!("volume {name} to go"), PATIENCE, |api| {
+                api.get_json::<PersistentVolume>(None, name).is_none().then_some(())
+            })
+            .await;
+    }
+
+    /// As the volume controller does when it has found the volume of a claim.
+    pub(super) fn bind(&self, claim: &str, volume: &str) {
+        let bound = serde_json::json!({ "spec": { "volumeName": volume }, "status": { "phase": "Bound" } });
+        self.api.merge::<PersistentVolumeClaim>("shop", claim, &bound);
+    }
+
+    /// As the volume controller does when the claim of a bound volume is gone.
+    pub(super) fn release(&self, volume: &str) {
+        self.api.merge::<PersistentVolume>(None, volume, &serde_json::json!({ "status": { "phase": "Released" } }));
+    }
+
+    /// Waits for an event with this reason and returns its message.
+    pub(super) async fn event(&self, reason: &str) -> String {
+        self.api.until(&format!("event {reason}"), PATIENCE, |_| self.events(reason).into_iter().next()).await
+    }
+
+    /// Messages of all events with this reason.
+    pub(super) fn events(&self, reason: &str) -> Vec<String> {
+        let all = self.api.list::<Event>();
+        all.into_iter()
+            .filter(|event| event.reason.as_deref() == Some(reason))
+            .filter_map(|event| event.message)
+            .collect()
+    }
+
+    /// Lets everything happen that can happen within `time`.
+    pub(super) async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    pub(super) fn count(&self, rpc: Rpc) -> usize {
+        self.driver.calls_of(rpc).len()
+    }
+
+    /// `verb resource` of every write so far, events left out.
+    pub(super) fn writes(&self) -> Vec<String> {
+        self.api
+            .requests()
+            .iter()
+            .filter(|request| !["get", "list", "watch"].contains(&request.verb) && request.resource != "events")
+            .map(|request| format!("{} {}", request.verb, request.resource))
+            .collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! Whose a volume is, and what it needs: tables.
+
+use controller_runtime::Projection;
+use serde_json::{Value, json};
+use storage_kube::names::Interner;
+use storage_kube::wire::PersistentVolume;
+
+use super::objects::{DRIVER, volume, with};
+use crate::migration::ProvisionerNames;
+use crate::records::volume::{DeletionSecret, VolumeSource};
+use crate::records::{VolumeProjection, VolumeRecord};
+use crate::volume::decision::{VolumeDecision, decide};
+
+fn record(driver: &str, volume: Value) -> Option<VolumeRecord> {
+    let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
+    VolumeProjection { names: ProvisionerNames::of(driver), interner: Interner::new() }.project(volume)
+}
+
+/// Contract "Responsible for PV?" and the rows of the library's table.
+#[test]
+fn who_is_responsible_for_a_volume() {
+    let ebs = "ebs.csi.aws.com";
+    let plugin = "kubernetes.io/aws-ebs";
+    let annotations = |by: Option<&str>, to: Option<&str>| json!({ "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": by, "pv.kubernetes.io/migrated-to": to } } });
+    let csi = |driver: &str| json!({ "spec": { "csi": { "driver": driver, "volumeHandle": "h" } } });
+    let in_tree = json!({ "spec": { "csi": null, "awsElasticBlockStore": { "volumeID": "v" } } });
+    let cases = [
+        ("dynamic, ours", annotations(Some(ebs), None), csi(ebs), true),
+        ("dynamic, by the in-tree name", annotations(Some(plugin), None), in_tree.clone(), true),
+        ("dynamic, another's", annotations(Some("other"), None), csi("other"), false),
+        ("dynamic, another's, migrated to us", annotations(Some("other"), Some(ebs)), in_tree.clone(), true),
+        ("static CSI, ours", annotations(None, None), csi(ebs), true),
+        ("static CSI, another's", annotations(None, None), csi("other"), false),
+        ("static CSI, another's, migrated to us", annotations(None, Some(ebs)), csi("other"), false),
+        ("static in-tree", annotations(None, None), in_tree.clone(), false),
+        ("static in-tree, migrated to us", annotations(None, Some(ebs)), in_tree.clone(), true),
+        ("static in-tree, migrated to another", annotations(None, Some("other")), in_tree, false),
+    ];
+    assert_eq!(cases.len(), 10);
+    for (case, annotations, source, expected) in cases {
+        let object = with(with(volume("pv", "h", "Bound", "Delete"), &annotations), &source);
+        assert_eq!(record(ebs, object).is_some(), expected, "{case}");
+    }
+}
+
+/// Contract "Protection finalizer" and "shouldDelete".
+#[test]
+fn what_a_volume_needs() {
+    use VolumeDecision::{Nothing, Protect, Reclaim, Unprotect};
+    let cases = [
+        // phase, policy, deleting, protected
+        ("Released", "Delete", false, true, Reclaim),
+        ("Released", "Delete", false, false, Reclaim),
+        ("Released", "Delete", true, true, Reclaim),
+        ("Released", "Delete", true, false, Nothing),
+        ("Bound", "Delete", false, false, Protect),
+        ("Bound", "Delete", false, true, Nothing),
+        ("Bound", "Delete", true, false, Nothing),
+        ("Bound", "Delete", true, true, Nothing),
+        ("Available", "Delete", false, false, Nothing),
+        ("Pending", "Delete", false, false, Nothing),
+        ("Failed", "Delete", false, true, Nothing),
+        ("Released", "Retain", false, true, Unprotect),
+        ("Released", "Retain", false, false, Nothing),
+        ("Bound", "Retain", false, true, Unprotect),
+        ("Bound", "Recycle", false, true, Unprotect),
+        ("Bound", "Retain", true, true, Unprotect),
+        ("Bound", "Unheard", false, true, Nothing),
+    ];
+    assert_eq!(cases.len(), 17);
+    for (phase, policy, deleting, protected, expected) in cases {
+        let mut object = volume("pv", "h", phase, policy);
+        if deleting {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        if !protected {
+            object["metadata"]["finalizers"] = json!(["kubernetes.io/pv-protection"]);
+        }
+        let record = record(DRIVER, object).unwrap();
+        assert_eq!(decide(&record), expected, "{phase}, {policy}, deleting {deleting}, protected {protected}");
+    }
+}
+
+#[test]
+fn the_annotations_name_the_secret_of_the_deletion() {
+    let annotated = |name: Option<&str>, namespace: Option<&str>| {
+        let annotations = json!({
+            "volume.kubernetes.io/provisioner-deletion-secret-name": name,
+            "volume.kubernetes.io/provisioner-deletion-secret-namespace": namespace,
+        });
+        let object =
+            with(volume("pv", "h", "Released", "Delete"), &json!({ "metadata": { "annotations": annotations } }));
+        match record(DRIVER, object).unwrap().deletion_secret {
+            DeletionSecret::Named(secret) => secret.to_string(),
+            DeletionSecret::None => "none".to_owned(),
+            DeletionSecret::AskClass => "class".to_owned(),
+        }
+    };
+    assert_eq!(annotated(Some("n"), Some("ns")), "ns/n");
+    assert_eq!(annotated(Some(""), Some("")), "none");
+    assert_eq!(annotated(Some("n"), Some("")), "none");
+    assert_eq!(annotated(Some("n"), None), "class");
+    assert_eq!(annotated(None, None), "class");
+}
+
+#[test]
+fn a_volume_of_another_driver_under_our_annotation_is_recognised() {
+    let other = json!({ "spec": { "csi": { "driver": "other", "volumeHandle": "h" } } });
+    let record = record(DRIVER, with(volume("pv", "h", "Released", "Delete"), &other)).unwrap();
+    assert!(matches!(record.source, VolumeSource::OtherDriver(driver) if &*driver == "other"));
+}

@@ -1,0 +1,116 @@
+//! One volume: keep our finalizer where it belongs, and reclaim the volume when its claim has let go of it.
+
+pub(crate) mod decision;
+pub(crate) mod reclaimed;
+
+use std::sync::Arc;
+
+use controller_runtime::{EventKind, Outcome, gate_closed};
+use csi_client::CallError;
+use k8s_openapi::api::core::v1::ObjectReference;
+use serde_json::Value;
+use storage_kube::finalizers::{self, VOLUME_PROTECTION};
+use storage_kube::names::VolumeName;
+use tokio::time::Instant;
+use tracing::{error, info};
+
+use crate::delete_volume::delete_volume;
+use crate::error::ReclaimError;
+use crate::persistent_volume::write;
+use crate::records::VolumeRecord;
+use crate::term_context::TermContext;
+use decision::VolumeDecision;
+use reclaimed::Step;
+
+/// Brings one volume as far as it will go now.
+pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Outcome {
+    let Some(volume) = term.caches.volumes.get(&name) else { return Outcome::Done };
+    let started = Instant::now();
+    let result = if term.reclaimed.step(&volume.uid).is_some() {
+        finish_reclaim(&term, &volume, started).await
+    } else {
+        match decision::decide(&volume) {
+            VolumeDecision::Nothing => Ok(()),
+            VolumeDecision::Protect => {
+                patch(&term, &volume, finalizers::add_patch(&volume.uid, VOLUME_PROTECTION)).await
+            }
+            VolumeDecision::Unprotect => {
+                patch(&term, &volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await
+            }
+            VolumeDecision::Reclaim => reclaim(&term, &volume, started).await,
+        }
+    };
+    match result {
+        Ok(()) => Outcome::Done,
+        Err(error) => failed(&term, &volume, &error),
+    }
+}
+
+/// Deletes the volume at the driver, then its object.
+async fn reclaim(term: &TermContext, volume: &VolumeRecord, started: Instant) -> Result<(), ReclaimError> {
+    delete_volume(term, volume).await?;
+    info!(volume = %volume.name, "volume deleted at the driver");
+    term.note_reclaimed(volume, Step::BackendDeleted);
+    finish_reclaim(term, volume, started).await
+}
+
+/// What is left once the driver has deleted the volume. Every step is remembered, so that the events which our own
+/// writes cause do not repeat a step before the cache shows it.
+async fn finish_reclaim(term: &TermContext, volume: &VolumeRecord, started: Instant) -> Result<(), ReclaimError> {
+    if term.reclaimed.step(&volume.uid) == Some(Step::BackendDeleted) {
+        if !volume.deleting {
+            write::delete(&term.api, &volume.name, &volume.uid).await.map_err(|source| ReclaimError::DeleteObject {
+                volume: volume.name.to_string(),
+                source: Box::new(source),
+            })?;
+        }
+        term.metrics.deleted(volume, started.elapsed());
+        term.note_reclaimed(volume, Step::ObjectDeleted);
+    }
+    if term.reclaimed.step(&volume.uid) == Some(Step::ObjectDeleted) {
+        if volume.protected {
+            patch(term, volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await?;
+        }
+        term.note_reclaimed(volume, Step::Released);
+    }
+    Ok(())
+}
+
+async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Result<(), ReclaimError> {
+    write::patch_finalizers(&term.api, &volume.name, patch)
+        .await
+        .map_err(|source| ReclaimError::PatchFinalizers { volume: volume.name.to_string(), source: Box::new(source) })
+}
+
+/// Says why in an event, a metric and a log line; tried again for ever, with growing delay.
+fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Outcome {
+    error!(volume = %volume.name, err = %error, "volume is not reclaimed");
+    let (counts, told) = match error {
+        ReclaimError::PatchFinalizers { source, .. } => (false, !gate_closed(source)),
+        ReclaimError::DeleteObject { source, .. } => (true, !gate_closed(source)),
+        ReclaimError::DeleteVolume(call) => (true, !matches!(call, CallError::Denied { .. })),
+        ReclaimError::NoDynamicProvisioning { .. }
+        | ReclaimError::InTree { .. }
+        | ReclaimError::OtherDriver { .. }
+        | ReclaimError::Attached { .. }
+        | ReclaimError::SecretRef(_) => (true, true),
+    };
+    if counts {
+        term.metrics.delete_failed(volume);
+    }
+    if told {
+        term.events.record(&volume_reference(volume), EventKind::Warning, "VolumeFailedDelete", error.to_string());
+    }
+    Outcome::Retry
+}
+
+/// The volume as events refer to it.
+fn volume_reference(volume: &VolumeRecord) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("PersistentVolume".into()),
+        name: Some(volume.name.to_string()),
+        uid: Some(volume.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}
