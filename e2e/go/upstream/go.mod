@@ -1,0 +1,5 @@
+module outrigger.dev/e2e/upstream
+
+go 1.26.0
+
+require github.com/kubernetes-csi/external-provisioner/v6 v6.3.0

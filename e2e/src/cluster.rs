@@ -1,0 +1,155 @@
+//! A Kubernetes control plane as processes: etcd, kube-apiserver, kube-controller-manager.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::{kubeconfig, ports::Port};
+
+mod account;
+mod certificates;
+mod component;
+mod control_plane;
+mod rbac;
+
+pub use crate::cluster::{account::Account, component::Component};
+
+/// How often a start is tried again with other ports when a program outside the harness has taken one.
+const ATTEMPTS: usize = 3;
+const PORT_TAKEN: &str = "address already in use";
+
+static SHARED: OnceCell<Cluster> = OnceCell::const_new();
+static NAMESPACES: AtomicU32 = AtomicU32::new(0);
+
+/// A running control plane. Dropping it ends its processes and removes its directory.
+#[derive(Debug)]
+pub struct Cluster {
+    // In the order in which they are ended: clients first.
+    controller_manager: Component,
+    apiserver: Component,
+    etcd: Component,
+    files: Files,
+    address: String,
+    directory: TempDir,
+    _ports: [Port; 3],
+}
+
+/// Files of the cluster that its clients need.
+#[derive(Debug)]
+struct Files {
+    authority: PathBuf,
+    admin: PathBuf,
+}
+
+impl Cluster {
+    /// Starts one and waits until its API server is ready.
+    ///
+    /// # Errors
+    /// When a program cannot be built or started, or is not ready in time; the message ends with the tail of its log.
+    pub async fn start() -> Result<Self> {
+        let mut attempt = 1;
+        loop {
+            match control_plane::start().await {
+                Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => attempt += 1,
+                started => return started,
+            }
+        }
+    }
+
+    /// The one cluster that the tests of this process share: for those that leave its components alone and keep to
+    /// a [`namespace`](Self::namespace) of their own. It ends with the process.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn shared() -> Result<&'static Self> {
+        SHARED.get_or_try_init(Self::start).await
+    }
+
+    /// A new client with all rights. Clients belong to the runtime that made them, so each test takes its own.
+    ///
+    /// # Errors
+    /// When the kubeconfig has gone.
+    pub async fn client(&self) -> Result<kube::Client> {
+        kubeconfig::client(&self.files.admin).await
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn admin_kubeconfig(&self) -> &Path {
+        &self.files.admin
+    }
+
+    /// `127.0.0.1:PORT` of the API server.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Directory with the logs and keys of this cluster; removed with it.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The API server, to be stopped and started again.
+    pub fn apiserver(&mut self) -> &mut Component {
+        &mut self.apiserver
+    }
+
+    /// The store behind the API server.
+    pub fn etcd(&mut self) -> &mut Component {
+        &mut self.etcd
+    }
+
+    /// The controllers that bind claims to volumes.
+    pub fn controller_manager(&mut self) -> &mut Component {
+        &mut self.controller_manager
+    }
+
+    /// Makes a namespace that no other test of this process uses, and gives its name.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn namespace(&self, purpose: &str) -> Result<String> {
+        let name = format!("{purpose}-{}", NAMESPACES.fetch_add(1, Ordering::Relaxed));
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        let namespaces: Api<Namespace> = Api::all(self.client().await?);
+        namespaces.create(&PostParams::default(), &namespace).await.context("cannot make a namespace")?;
+        Ok(name)
+    }
+
+    /// The service account that the provisioner's upstream deployment files make in a namespace, with the rights they
+    /// give it and no others.
+    ///
+    /// # Errors
+    /// When the upstream module cannot be had or the API server refuses an object.
+    pub async fn upstream_provisioner_account(&self, namespace: &str) -> Result<Account> {
+        rbac::apply_upstream(&self.client().await?, namespace).await?;
+        self.account(namespace, "csi-provisioner").await
+    }
+
+    /// Lets an account read secrets, as upstream's file says for drivers that need them: the rule is there, but a
+    /// comment. The authorizer learns of it within a second or so.
+    ///
+    /// # Errors
+    /// When the API server refuses an object.
+    pub async fn grant_secrets(&self, account: &Account) -> Result<()> {
+        rbac::grant_secrets(&self.client().await?, &account.namespace, &account.name).await
+    }
+
+    /// Credentials of a service account that exists.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub async fn account(&self, namespace: &str, name: &str) -> Result<Account> {
+        account::with_token(self, namespace, name).await
+    }
+}

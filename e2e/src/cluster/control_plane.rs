@@ -1,0 +1,95 @@
+//! The three programs, with the flags that make them small and quick.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{
+    Cluster, Files,
+    certificates::{self, Certificates},
+    component::{Component, Readiness},
+};
+use crate::{
+    kubeconfig::{self, Credentials},
+    ports::Port,
+    process::Program,
+    programs::{self, ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER},
+};
+
+/// What the tests and the demo need: claims bound to volumes, objects in use kept, namespaces emptied.
+const CONTROLLERS: &str = "persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,\
+    persistentvolume-protection-controller,namespace-controller";
+
+/// One attempt, with ports claimed for it.
+pub(super) async fn start() -> Result<Cluster> {
+    let directory = crate::temporary_directory("cluster")?;
+    let ports = [Port::claim()?, Port::claim()?, Port::claim()?];
+    let [store, store_peers, api] = &ports;
+    let certificates = certificates::make(&directory.path().join("pki"))?;
+    let admin = directory.path().join("admin.kubeconfig");
+    let credentials = Credentials::Certificate {
+        certificate: certificates.admin.certificate.clone(),
+        key: certificates.admin.key.clone(),
+    };
+    kubeconfig::write(&admin, &api.address(), &certificates.authority, &credentials)?;
+
+    let etcd = etcd(directory.path(), store, store_peers).await?;
+    let mut etcd = Component::new(etcd, Readiness::Immediate);
+    let apiserver = apiserver(directory.path(), store, api, &certificates).await?;
+    let mut apiserver = Component::new(apiserver, Readiness::Apiserver { kubeconfig: admin.clone() });
+    let controllers = controller_manager(directory.path(), &admin).await?;
+    let mut controller_manager = Component::new(controllers, Readiness::Immediate);
+
+    etcd.start().await?;
+    if let Err(error) = apiserver.start().await {
+        // The cause may be there: without its store the API server only waits.
+        return Err(error.context(etcd.tail()));
+    }
+    controller_manager.start().await?;
+    Ok(Cluster {
+        controller_manager,
+        apiserver,
+        etcd,
+        files: Files { authority: certificates.authority, admin },
+        address: api.address(),
+        directory,
+        _ports: ports,
+    })
+}
+
+async fn etcd(directory: &Path, clients: &Port, peers: &Port) -> Result<Program> {
+    let (clients, peers) = (format!("http://{}", clients.address()), format!("http://{}", peers.address()));
+    let data = directory.join("etcd");
+    Ok(Program::new("etcd", programs::ensured(&ETCD).await?, directory)
+        .argument("--data-dir")
+        .argument(data)
+        .arguments(["--unsafe-no-fsync", "--log-level=warn"])
+        .arguments(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+        .arguments(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+        .argument(format!("--initial-cluster=default={peers}")))
+}
+
+async fn apiserver(directory: &Path, store: &Port, api: &Port, certificates: &Certificates) -> Result<Program> {
+    let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+    Ok(Program::new("kube-apiserver", programs::ensured(&KUBE_APISERVER).await?, directory)
+        .argument(format!("--etcd-servers=http://{}", store.address()))
+        .argument(format!("--secure-port={}", api.number()))
+        .arguments(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"])
+        .argument(flag("tls-cert-file", &certificates.server.certificate))
+        .argument(flag("tls-private-key-file", &certificates.server.key))
+        .argument(flag("client-ca-file", &certificates.authority))
+        .argument("--service-account-issuer=https://kubernetes.default.svc")
+        .argument(flag("service-account-key-file", &certificates.signer.certificate))
+        .argument(flag("service-account-signing-key-file", &certificates.signer.key))
+        .arguments(["--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--allow-privileged=true"]))
+}
+
+/// It serves nothing; what it does for a claim is waited for where a test needs it. The raised limits keep it from
+/// being what a test of many claims measures.
+async fn controller_manager(directory: &Path, admin: &Path) -> Result<Program> {
+    let program = programs::ensured(&KUBE_CONTROLLER_MANAGER).await?;
+    Ok(Program::new("kube-controller-manager", program, directory)
+        .argument(format!("--kubeconfig={}", admin.display()))
+        .argument(format!("--controllers={CONTROLLERS}"))
+        .arguments(["--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"]))
+}

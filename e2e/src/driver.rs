@@ -1,0 +1,177 @@
+//! The project's own CSI driver as a process.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::net::UnixStream;
+
+use crate::{
+    binary::bin,
+    eventually::eventually,
+    process::{Process, Program},
+};
+
+const TO_SERVE: Duration = Duration::from_secs(20);
+
+/// A `local-driver` in a directory of its own, which is removed when it is dropped.
+#[derive(Debug)]
+pub struct Driver {
+    process: Option<Process>,
+    name: String,
+    arguments: Vec<OsString>,
+    directory: TempDir,
+}
+
+/// One finished call, as the driver's journal has it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Call {
+    /// `CreateVolume` and the like.
+    pub rpc: String,
+    /// The request, secrets hidden.
+    pub request: Value,
+    /// Process id of the caller.
+    pub peer_pid: Option<i32>,
+    /// Nanoseconds on the monotonic clock of this boot, the same in all processes.
+    pub started_monotonic_nanos: i64,
+    /// Nanoseconds on the same clock.
+    pub ended_monotonic_nanos: i64,
+    /// Name of the gRPC code, `OK` for success.
+    pub code: String,
+    /// Error text; empty for success.
+    pub message: String,
+}
+
+impl Driver {
+    /// Starts a driver of that plugin name with further flags of `local-driver`, and waits until it serves.
+    ///
+    /// # Errors
+    /// When it is not built, or does not serve in time.
+    pub async fn start(name: &str, flags: &[&str]) -> Result<Self> {
+        let mut driver = Self::prepare(name, flags)?;
+        driver.start_again().await?;
+        Ok(driver)
+    }
+
+    /// The same, not started yet: its socket is not there.
+    ///
+    /// # Errors
+    /// When its directory cannot be made.
+    pub fn prepare(name: &str, flags: &[&str]) -> Result<Self> {
+        let directory = crate::temporary_directory("driver")?;
+        let arguments = flags.iter().map(OsString::from).collect();
+        Ok(Self { process: None, name: name.to_owned(), arguments, directory })
+    }
+
+    /// Starts it, with the volumes it had, and waits until it serves. Does nothing when it runs.
+    ///
+    /// # Errors
+    /// When it is not built, or does not serve in time.
+    pub async fn start_again(&mut self) -> Result<()> {
+        if self.process.is_some() {
+            return Ok(());
+        }
+        let path = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
+        let program = Program::new("local-driver", bin("local-driver")?, self.directory.path())
+            .argument(format!("--endpoint={}", self.address()))
+            .argument(format!("--driver-name={}", self.name))
+            .argument(path("state-dir", &self.state_directory()))
+            .argument(path("journal", &self.journal_file()))
+            .arguments(&self.arguments);
+        let process = self.process.insert(program.start()?);
+        let socket = self.directory.path().join("csi.sock");
+        let serving = eventually("the driver to serve", TO_SERVE, async || {
+            if let Some(code) = process.exit_code()? {
+                return Ok(Some(Err(anyhow::anyhow!("local-driver ended with exit code {code}"))));
+            }
+            Ok(UnixStream::connect(&socket).await.is_ok().then_some(Ok(())))
+        });
+        serving.await.flatten().with_context(|| process.tail())
+    }
+
+    /// Replaces the further flags; they count from the next start.
+    pub fn set_flags(&mut self, flags: &[&str]) {
+        self.arguments = flags.iter().map(OsString::from).collect();
+    }
+
+    /// Gives it another plugin name; it counts from the next start.
+    pub fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
+
+    /// Ends it in good order. Its volumes stay.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn stop(&mut self) -> Result<()> {
+        match self.process.take() {
+            Some(mut process) => process.stop().await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Kills it. Its socket and its volumes stay.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn kill(&mut self) -> Result<()> {
+        match self.process.take() {
+            Some(mut process) => process.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Its process, when it runs.
+    pub fn process(&mut self) -> Option<&mut Process> {
+        self.process.as_mut()
+    }
+
+    /// The plugin name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `unix://` and the path of its socket.
+    pub fn address(&self) -> String {
+        format!("unix://{}", self.directory.path().join("csi.sock").display())
+    }
+
+    /// Where its volumes and their records are.
+    pub fn state_directory(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    /// The finished calls of all its runs, in the order in which they ended.
+    ///
+    /// # Errors
+    /// When a line is not as expected.
+    pub fn journal(&self) -> Result<Vec<Call>> {
+        let text = match fs::read_to_string(self.journal_file()) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).context("cannot read the driver's journal"),
+        };
+        // A line without its end is still being written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole.lines().map(|line| serde_json::from_str(line).with_context(|| format!("journal line {line}"))).collect()
+    }
+
+    /// The finished calls of one RPC.
+    ///
+    /// # Errors
+    /// As [`journal`](Self::journal).
+    pub fn calls(&self, rpc: &str) -> Result<Vec<Call>> {
+        Ok(self.journal()?.into_iter().filter(|call| call.rpc == rpc).collect())
+    }
+
+    fn journal_file(&self) -> PathBuf {
+        self.directory.path().join("journal")
+    }
+}

@@ -1,0 +1,9 @@
+//! `csi-provisioner` and `local-driver` on a real control plane. Every provisioner here authenticates as the service
+//! account of its upstream deployment files, with the rights these give it and no others.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod input;
+mod leadership;
+mod restarts;
+mod scene;
+mod volumes;
