@@ -1,7 +1,7 @@
 # Everything a contributor runs. `make help` lists it.
 SHELL := /bin/bash
 CARGO ?= cargo
-PROGRAMS := -p csi-provisioner -p local-driver
+PROGRAMS := -p csi-provisioner -p local-driver -p e2e
 
 .PHONY: help demo test test-fast test-cluster lint fmt programs cluster-programs
 

@@ -2,7 +2,7 @@
 //!
 //! [`programs`] builds etcd and Kubernetes from Go modules, once per machine. [`Cluster::start`] makes certificates and
 //! ports, starts etcd, kube-apiserver and kube-controller-manager and waits until they serve. [`Driver`] and
-//! [`Provisioner`] run beside it, the latter as a service account under its upstream RBAC. [`eventually`] waits for what
+//! [`Provisioner`] run beside it, the latter as a service account under its upstream RBAC. [`eventually()`] waits for what
 //! they do, with a bound and a reason.
 //!
 //! Every process hangs on a `supervise` process that ends it when the owner goes away, whether dropped or killed, so

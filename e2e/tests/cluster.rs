@@ -26,6 +26,11 @@ async fn a_cluster_binds_a_claim_survives_a_restart_and_leaves_nothing_behind() 
         "persistentVolumeReclaimPolicy": "Retain",
         "csi": { "driver": "none.example.com", "volumeHandle": "h" } } }));
     volumes.create(&PostParams::default(), &volume.unwrap()).await.unwrap();
+    // A claim that comes before the volume is available waits for the controller's next round.
+    let available = |volume: &PersistentVolume| {
+        volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Available")
+    };
+    e2e::eventually::object(&volumes, "made-by-hand", "the volume to be available", SOON, available).await.unwrap();
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &namespace);
     let claim = serde_json::from_value(json!({ "metadata": { "name": "claim" }, "spec": {
         "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand",

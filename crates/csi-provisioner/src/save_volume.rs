@@ -51,9 +51,11 @@ pub(crate) async fn sync_unsaved(term: Arc<TermContext>, name: VolumeName) -> Ou
 
 async fn try_save(term: &TermContext, volume: &UnsavedVolume) -> Result<(), SaveError> {
     let plan = &volume.plan;
+    // Asked before the write: afterwards a claim that is bound already looks like one that is gone.
+    let waiting = term.caches.claims.get(&plan.claim.uid).is_some();
     write::create(&term.api, &volume.object, &plan.volume_name, &plan.claim.uid, &volume.handle).await?;
     info!(claim = plan.claim.full_name(), volume = %plan.volume_name, "PersistentVolume saved");
-    if term.caches.claims.get(&plan.claim.uid).is_some() {
+    if waiting {
         let text = format!("Successfully provisioned volume {}", plan.volume_name);
         term.events.record(&claim_reference(&plan.claim), EventKind::Normal, "ProvisioningSucceeded", text);
     }

@@ -3,15 +3,19 @@
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
 mod claims;
+mod counting;
+mod deletion_rows;
 mod eligibility;
 mod error_codes;
 mod flags;
 mod missing_features;
 mod objects;
 mod plans;
+mod provision_rows;
 mod provisioning;
 mod reclaim;
 mod scene;
 mod secrecy;
+mod slow_retry;
 mod uncertain;
 mod volumes;

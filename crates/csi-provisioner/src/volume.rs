@@ -64,13 +64,13 @@ async fn finish_reclaim(term: &TermContext, volume: &VolumeRecord, started: Inst
                 source: Box::new(source),
             })?;
         }
-        term.metrics.deleted(volume, started.elapsed());
         term.note_reclaimed(volume, Step::ObjectDeleted);
     }
     if term.reclaimed.step(&volume.uid) == Some(Step::ObjectDeleted) {
         if volume.protected {
             patch(term, volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await?;
         }
+        term.metrics.deleted(volume, started.elapsed());
         term.note_reclaimed(volume, Step::Released);
     }
     Ok(())
@@ -86,7 +86,11 @@ async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Resul
 fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Outcome {
     error!(volume = %volume.name, err = %error, "volume is not reclaimed");
     let (counts, told) = match error {
-        ReclaimError::PatchFinalizers { source, .. } => (false, !gate_closed(source)),
+        ReclaimError::PatchFinalizers { source, .. } => {
+            // A volume in use that only lacks its finalizer has no failed deletion to tell of.
+            let reclaiming = term.reclaimed.step(&volume.uid).is_some();
+            (reclaiming, reclaiming && !gate_closed(source))
+        }
         ReclaimError::DeleteObject { source, .. } => (true, !gate_closed(source)),
         ReclaimError::DeleteVolume(call) => (true, !matches!(call, CallError::Denied { .. })),
         ReclaimError::NoDynamicProvisioning { .. }

@@ -48,4 +48,6 @@ against_the_fake!(
     a_watch_ends_at_its_timeout,
     a_watch_from_too_far_back_is_expired,
     a_claim_is_stored_as_sent,
+    conditions_merge_by_type_in_a_strategic_patch,
+    label_selectors_choose,
 );

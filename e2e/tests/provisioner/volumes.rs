@@ -1,9 +1,8 @@
 //! Claims become volumes, and go away again.
 
 use anyhow::Result;
-use e2e::eventually;
+use e2e::{Cluster, eventually};
 use k8s_openapi::api::core::v1::{PersistentVolume, Secret};
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -123,7 +122,7 @@ async fn the_provisioner_secret_goes_to_the_driver() -> Result<()> {
     scene.event("ProvisioningFailed", "data-key").await?;
     assert_eq!(scene.codes("CreateVolume")?, [""; 0], "nothing is made without the Secret");
 
-    may_read_secrets(&scene).await?;
+    Cluster::shared().await?.grant_secrets(&scene.account).await?;
     let name = scene.bound("data").await?;
     let volume = scene.volumes().get(&name).await?;
     let annotations = volume.metadata.annotations.expect("a provisioned volume is annotated");
@@ -134,20 +133,6 @@ async fn the_provisioner_secret_goes_to_the_driver() -> Result<()> {
         assert_eq!(scene.driver.calls(rpc)?[0].request["secrets"], "***stripped***", "{rpc} carries secrets");
     }
     assert!(!provisioner.process().log().contains("canary-in-a-coalmine"));
-    Ok(())
-}
-
-async fn may_read_secrets(scene: &Scene) -> Result<()> {
-    let role = json!({ "metadata": { "name": "secrets" }, "rules": [{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }] });
-    let binding = json!({
-        "metadata": { "name": "secrets" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "secrets" },
-        "subjects": [{ "kind": "ServiceAccount", "name": scene.account.name, "namespace": scene.namespace }],
-    });
-    let roles: Api<Role> = Api::namespaced(scene.client.clone(), &scene.namespace);
-    roles.create(&PostParams::default(), &serde_json::from_value(role)?).await?;
-    let bindings: Api<RoleBinding> = Api::namespaced(scene.client.clone(), &scene.namespace);
-    bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
     Ok(())
 }
 

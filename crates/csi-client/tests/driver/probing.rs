@@ -46,6 +46,7 @@ async fn probe_is_repeated_until_ready_and_only_for_unready_or_a_timeout() {
         (&[Unready, Fails], false),
         (&[Unready, Unready, Ready], true),
     ];
+    assert_eq!(table.len(), 7);
     for (answers, becomes_ready) in table {
         let driver = FakeDriver::start().await;
         answers.iter().for_each(|answer| driver.script(Rpc::Probe, answer.step()));
@@ -94,6 +95,14 @@ async fn a_ready_driver_has_its_name_and_capabilities() {
     let asked: Vec<_> = driver.calls().iter().map(|call| call.rpc).collect();
     assert_eq!(asked, [Rpc::Probe, Rpc::GetPluginInfo, Rpc::GetPluginCapabilities, Rpc::ControllerGetCapabilities]);
     assert!(driver.calls().iter().all(|call| call.authority.as_deref() == Some("localhost")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_taken_as_the_driver_gives_it() {
+    let driver = FakeDriver::start().await;
+    driver.configure(|identity| identity.name = "csi/example".to_owned());
+    let client = Client::with(&driver.socket_path(), Handshake::Name);
+    assert_eq!(client.ready_within(Duration::from_secs(1)).await.name.to_string(), "csi/example");
 }
 
 #[tokio::test(start_paused = true)]

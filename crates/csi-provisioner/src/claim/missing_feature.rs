@@ -60,17 +60,24 @@ impl fmt::Display for MissingFeature {
 pub(crate) enum Content<'a> {
     /// An empty volume.
     Empty,
-    /// A snapshot or another claim: the driver's work.
+    /// A snapshot or another claim, or anything in another namespace: the driver's work.
     Driver(&'a DataSource),
     /// Any other kind: a volume populator provisions this claim (KEP-1495).
     Populator(&'a DataSource),
 }
 
 /// `dataSource` wins over `dataSourceRef`.
+///
+/// A source in a namespace needs a feature gate whatever its kind, so it is not left to a populator.
 pub(crate) fn content(claim: &ClaimRecord) -> Content<'_> {
+    let names_a_namespace = |source: &DataSource| source.namespace.as_deref().is_some_and(|name| !name.is_empty());
     match claim.data_source.as_ref().or(claim.data_source_ref.as_ref()) {
         None => Content::Empty,
-        Some(source) if source.kind == "VolumeSnapshot" || source.kind == "PersistentVolumeClaim" => {
+        Some(source)
+            if source.kind == "VolumeSnapshot"
+                || source.kind == "PersistentVolumeClaim"
+                || names_a_namespace(source) =>
+        {
             Content::Driver(source)
         }
         Some(source) => Content::Populator(source),

@@ -34,6 +34,7 @@ pub(crate) struct ClaimRecord {
     pub(crate) class: ClassName,
     /// `spec.storageClassName` alone, the label of the metrics.
     pub(crate) class_label: String,
+    /// By the present annotation alone: the alpha one does not end the wait for a first consumer.
     pub(crate) selected_node: Option<NodeName>,
     /// All of them: secret templates may name any.
     pub(crate) annotations: BTreeMap<String, String>,
@@ -99,10 +100,9 @@ impl Projection for ClaimProjection {
         let asked_as = self.asked_as(claim.metadata.annotations.as_ref())?;
         let class = ClassName::from(claim.class_name());
         let annotations = claim.metadata.annotations.unwrap_or_default();
-        let selected_node = [annotations::SELECTED_NODE, annotations::ALPHA_SELECTED_NODE]
-            .into_iter()
-            .filter_map(|key| annotations.get(key))
-            .find(|node| !node.is_empty())
+        let selected_node = annotations
+            .get(annotations::SELECTED_NODE)
+            .filter(|node| !node.is_empty())
             .map(|node| NodeName::from(node.as_str()));
         Some(ClaimRecord {
             uid: ClaimUid(Uid::from(claim.metadata.uid.as_deref()?)),

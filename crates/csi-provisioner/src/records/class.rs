@@ -16,7 +16,8 @@ pub(crate) enum ClassOwner {
     Driver,
     /// The in-tree plugin this driver replaces.
     InTree,
-    /// Somebody else. Kept without content, so that a claim can tell "not ours" from "not there".
+    /// Somebody else. Kept, so that a claim can tell "not ours" from "not there", and because a volume made by hand may
+    /// name any class for the Secret of its deletion.
     Other,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct ClassRecord {
     pub(crate) binding_mode: Option<BindingMode>,
 }
 
-/// Keeps every class, those of others as a name only.
+/// Keeps every class; a cluster has few.
 pub(crate) struct ClassProjection {
     pub(crate) names: ProvisionerNames,
 }
@@ -57,14 +58,13 @@ impl Projection for ClassProjection {
         } else {
             ClassOwner::Other
         };
-        let ours = owner != ClassOwner::Other;
         Some(ClassRecord {
             name,
             uid,
             owner,
-            parameters: if ours { class.parameters } else { BTreeMap::new() },
+            parameters: class.parameters,
             reclaim_policy: class.reclaim_policy,
-            mount_options: if ours { class.mount_options } else { Vec::new() },
+            mount_options: class.mount_options,
             binding_mode: class.volume_binding_mode,
         })
     }

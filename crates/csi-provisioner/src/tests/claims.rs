@@ -62,10 +62,10 @@ fn a_bound_claim_is_not_kept() {
 }
 
 #[test]
-fn the_selected_node_is_read_from_both_keys_and_empty_means_none() {
+fn the_selected_node_is_read_from_the_present_key_and_empty_means_none() {
     let cases = [
         (json!({ "volume.kubernetes.io/selected-node": "n1" }), Some("n1")),
-        (json!({ "volume.alpha.kubernetes.io/selected-node": "n2" }), Some("n2")),
+        (json!({ "volume.alpha.kubernetes.io/selected-node": "n2" }), None),
         (
             json!({ "volume.kubernetes.io/selected-node": "n1", "volume.alpha.kubernetes.io/selected-node": "n2" }),
             Some("n1"),
@@ -73,6 +73,7 @@ fn the_selected_node_is_read_from_both_keys_and_empty_means_none() {
         (json!({ "volume.kubernetes.io/selected-node": "" }), None),
         (json!({}), None),
     ];
+    assert_eq!(cases.len(), 5);
     for (annotations, expected) in cases {
         let claim = with(claim("data", "fast"), &json!({ "metadata": { "annotations": annotations } }));
         let found = record(DRIVER, claim).unwrap().selected_node;

@@ -105,7 +105,7 @@ fn what_is_done_with_a_claim() {
         (
             "node selected, alpha key",
             Known { claim: selected("volume.alpha.kubernetes.io/selected-node"), class: late(), ..Known::default() },
-            "provision",
+            "nothing",
         ),
         ("infeasible", Known { claim: ours(), class: fast(), infeasible: true, ..Known::default() }, "delay"),
         ("in progress", Known { claim: ours(), class: fast(), in_progress: true, ..Known::default() }, "resume"),

@@ -1,6 +1,10 @@
 //! What every code of `CreateVolume` does to the memory and the pace of its claim.
 
+use std::time::Duration;
+
 use csi_client::CallError;
+use storage_kube::credentials;
+use storage_kube::secret_ref::SecretRef;
 use tonic::Code;
 
 use crate::error::{Disposition, Memory, ProvisionError};
@@ -39,8 +43,40 @@ fn every_code_has_its_disposition() {
     }
 }
 
+/// The states of the Go provisioner for what is not an answer with a code: NoChange is unchanged, InBackground remembers.
 #[test]
-fn what_was_never_sent_changes_no_memory() {
-    let denied = CallError::Denied { method: METHOD, reason: "the lease is over".into() };
-    assert_eq!(ProvisionError::from(denied).disposition(), Disposition::BackOff(Memory::Unchanged));
+fn every_other_failure_has_its_disposition() {
+    let secret = SecretRef { namespace: "shop".into(), name: "key".into() };
+    let address = csi_client::Address::parse("/run/csi/socket").unwrap();
+    let lost = |code| CallError::Unanswered { method: METHOD, code, message: "why".into() };
+    let cases = [
+        ("class missing", ProvisionError::ClassMissing { class: "fast".into() }, Memory::Unchanged),
+        ("Secret missing", credentials::Error::Missing(secret.clone()).into(), Memory::Unchanged),
+        ("Secret binary", credentials::Error::NotUtf8 { secret, key: "k".into() }.into(), Memory::Unchanged),
+        ("answer without a volume", ProvisionError::NoVolume, Memory::Remember),
+        (
+            "80 of 100 bytes",
+            ProvisionError::TooSmall { requested: 100, actual: 80, cleanup: String::new() },
+            Memory::Remember,
+        ),
+        (
+            "leadership over",
+            CallError::Denied { method: METHOD, reason: "the lease is over".into() }.into(),
+            Memory::Unchanged,
+        ),
+        (
+            "driver away",
+            CallError::NotConnected { method: METHOD, address, waited: Duration::ZERO, reason: "why".into() }.into(),
+            Memory::Unchanged,
+        ),
+        ("deadline", lost(Code::DeadlineExceeded).into(), Memory::Remember),
+        ("lost connection", lost(Code::Unavailable).into(), Memory::Remember),
+        ("no gRPC status", lost(Code::Unknown).into(), Memory::Remember),
+        ("answer too large", lost(Code::ResourceExhausted).into(), Memory::Remember),
+    ];
+    assert_eq!(cases.len(), 11);
+    for (case, error, memory) in cases {
+        let error: ProvisionError = error;
+        assert_eq!(error.disposition(), Disposition::BackOff(memory), "{case}");
+    }
 }

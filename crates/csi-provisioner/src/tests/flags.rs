@@ -38,12 +38,14 @@ fn what_asks_for_a_missing_feature_ends_the_start_and_names_it() {
         ("--node-deployment", "distributed provisioning"),
         ("--feature-gates=CrossNamespaceVolumeDataSource=true", "cross-namespace"),
     ];
+    assert_eq!(cases.len(), 6);
     for (flag, feature) in cases {
         let (code, message) = refusal(&[flag]);
         assert_eq!(code, 1, "{flag}");
         assert!(message.contains(flag.split('=').next().unwrap()) && message.contains(feature), "{message}");
     }
     assert!(config(&["--strict-topology=false", "--immediate-topology", "--feature-gates=Topology=false"]).is_ok());
+    assert!(config(&["--feature-gates=AllAlpha=true"]).is_ok(), "asks for nothing by name; such claims get an event");
 }
 
 #[test]
@@ -60,10 +62,15 @@ fn bad_input_has_the_exit_code_of_the_go_provisioner_and_names_the_flag() {
         (&["--feature-gates=NoSuchGate=true"], 255, "NoSuchGate"),
         (&["--worker-threads=0"], 1, "worker-threads"),
         (&["--timeout=0"], 1, "--timeout"),
+        (&["--retry-interval-start=0"], 1, "--retry-interval-start"),
+        (&["--retry-interval-max=-1s"], 1, "--retry-interval-max"),
+        (&["--volume-name-uuid-length=0"], 1, "--volume-name-uuid-length"),
+        (&["--volume-name-uuid-length=-2"], 1, "--volume-name-uuid-length"),
         (&["--provisioner=x"], 2, "provisioner"),
         (&["--connection-timeout=15s"], 2, "connection-timeout"),
         (&["--help"], 0, "volume-name-prefix"),
     ];
+    assert_eq!(cases.len(), 18);
     for (flags, code, named) in cases {
         let (found, message) = refusal(flags);
         assert_eq!(found, code, "{flags:?}: {message}");
@@ -126,6 +133,7 @@ fn every_flag_of_the_go_provisioner_is_known() {
         "log-json-split-stream",
         "log-json-info-buffer-size",
     ];
+    assert_eq!(flags.len(), 51, "28 of its own, 14 of the library, 9 of logging and the runtime");
     let (_, help) = refusal(&["--help"]);
     for flag in flags {
         assert!(help.contains(&format!("--{flag}")), "--{flag} is not in --help");

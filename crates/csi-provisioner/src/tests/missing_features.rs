@@ -36,6 +36,14 @@ async fn a_claim_as_source() {
     refused(source, |_| (), "PersistentVolumeClaim \"other\"").await;
 }
 
+/// Whatever its kind: no populator reads across namespaces while the gate is off.
+#[tokio::test(start_paused = true)]
+async fn a_source_in_another_namespace() {
+    let source = json!({ "spec": { "dataSourceRef": {
+        "apiGroup": "example.com", "kind": "MyPopulator", "name": "p", "namespace": "other" } } });
+    refused(source, |_| (), "MyPopulator \"p\"").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attributes_class() {
     refused(json!({ "spec": { "volumeAttributesClassName": "gold" } }), |_| (), "VolumeAttributesClass \"gold\"").await;
@@ -66,6 +74,7 @@ async fn a_foreign_source_is_left_to_its_populator() {
     scene.add_claim(with(claim("data", "fast"), &source));
     assert!(scene.event("Provisioning").await.contains("MyPopulator"));
     scene.pass(Duration::from_hours(1)).await;
+    assert_eq!(scene.events("Provisioning").len(), 1, "told once, not at every look");
     assert_eq!(scene.count(Rpc::CreateVolume), 0);
     assert!(scene.events("ProvisioningFailed").is_empty());
 }

@@ -102,6 +102,7 @@ fn the_file_system_of_the_volume() {
         (json!({ "csi.storage.k8s.io/fstype": "xfs" }), "", "Filesystem", json!("xfs")),
         (json!({ "fstype": "xfs" }), "ext4", "Block", Value::Null),
     ];
+    assert_eq!(cases.len(), 5);
     for (parameters, default, mode, expected) in cases {
         let mut settings = settings();
         settings.flags.default_fs_type = default.to_owned();
@@ -148,6 +149,7 @@ fn read_only_volumes_are_marked_when_the_flag_asks_for_it() {
         (json!(["ReadOnlyMany", "ReadWriteOnce"]), true, Value::Null),
         (json!(["ReadWriteOnce"]), true, Value::Null),
     ];
+    assert_eq!(cases.len(), 4);
     for (modes, flag, expected) in cases {
         let mut settings = settings();
         settings.flags.publish_readonly = flag;
@@ -159,24 +161,28 @@ fn read_only_volumes_are_marked_when_the_flag_asks_for_it() {
 
 #[test]
 fn a_default_secret_serves_all_calls() {
-    let parameters = json!({
-        "csi.storage.k8s.io/secret-name": "default-${pvc.name}",
-        "csi.storage.k8s.io/secret-namespace": "vault",
-    });
-    let object = object(&settings(), claim("data", "fast"), class("fast", parameters));
-    let reference = json!({ "name": "default-data", "namespace": "vault" });
-    for field in [
-        "controllerPublishSecretRef",
-        "nodeStageSecretRef",
-        "nodePublishSecretRef",
-        "controllerExpandSecretRef",
-        "nodeExpandSecretRef",
-    ] {
-        assert_eq!(object["spec"]["csi"][field], reference, "{field}");
-    }
-    for key in ["provisioner-deletion-secret", "controller-modify-secret"] {
-        assert_eq!(object["metadata"]["annotations"][format!("volume.kubernetes.io/{key}-name")], "default-data");
-        assert_eq!(object["metadata"]["annotations"][format!("volume.kubernetes.io/{key}-namespace")], "vault");
+    let cases = [("default", "default"), ("default-${pvc.name}", "default-data")];
+    assert_eq!(cases.len(), 2);
+    for (template, name) in cases {
+        let parameters = json!({
+            "csi.storage.k8s.io/secret-name": template,
+            "csi.storage.k8s.io/secret-namespace": "vault",
+        });
+        let object = object(&settings(), claim("data", "fast"), class("fast", parameters));
+        let reference = json!({ "name": name, "namespace": "vault" });
+        for field in [
+            "controllerPublishSecretRef",
+            "nodeStageSecretRef",
+            "nodePublishSecretRef",
+            "controllerExpandSecretRef",
+            "nodeExpandSecretRef",
+        ] {
+            assert_eq!(object["spec"]["csi"][field], reference, "{field}");
+        }
+        for key in ["provisioner-deletion-secret", "controller-modify-secret"] {
+            assert_eq!(object["metadata"]["annotations"][format!("volume.kubernetes.io/{key}-name")], name);
+            assert_eq!(object["metadata"]["annotations"][format!("volume.kubernetes.io/{key}-namespace")], "vault");
+        }
     }
 }
 

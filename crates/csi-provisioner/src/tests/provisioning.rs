@@ -6,7 +6,7 @@ use csi_proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse, Volume};
 use fake_apiserver::{Matcher, Reaction, Status};
 use fake_driver::{Release, Rpc, Step};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use serde_json::json;
+use serde_json::{Value, json};
 use tonic::Code;
 
 use super::objects::{claim, class, secret, with};
@@ -91,6 +91,36 @@ async fn the_provisioner_secret_goes_to_the_driver_and_its_name_on_the_volume() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_all_secrets_of_the_class_only_the_provisioners_is_read() {
+    let scene = Scene::start().await;
+    let kinds = [
+        "provisioner",
+        "controller-publish",
+        "node-stage",
+        "node-publish",
+        "controller-expand",
+        "node-expand",
+        "controller-modify",
+    ];
+    let pairs = kinds.iter().flat_map(|kind| {
+        [("name", format!("key-{kind}")), ("namespace", "shop".to_owned())]
+            .map(|(half, value)| (format!("csi.storage.k8s.io/{kind}-secret-{half}"), json!(value)))
+    });
+    scene.add_class(class("fast", Value::Object(pairs.collect())));
+    scene.add_secret(secret("shop", "key-provisioner", "password", "c2VzYW1l"));
+    let uid = scene.add_claim(claim("data", "fast"));
+    let volume = scene.volume(&format!("pvc-{uid}")).await;
+    let read: Vec<_> =
+        scene.api.requests_of(&Matcher::any().resource("secrets")).iter().map(|one| one.summary()).collect();
+    assert_eq!(read, ["get secrets shop/key-provisioner"]);
+    assert_eq!(
+        volume["metadata"]["annotations"]["volume.kubernetes.io/controller-modify-secret-name"],
+        "key-controller-modify"
+    );
+    assert_eq!(volume["spec"]["csi"]["nodeStageSecretRef"]["name"], "key-node-stage");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_create_volume_is_announced() {
     let scene = Scene::start().await;
     scene.add_class(class("fast", json!({})));
@@ -104,7 +134,9 @@ async fn a_slow_create_volume_is_announced() {
 #[tokio::test(start_paused = true)]
 async fn what_the_driver_answers_is_the_size_of_the_volume() {
     let gib = 1 << 30;
-    for (answered, written) in [(0, "1Gi"), (gib, "1Gi"), (gib + 1, "1073741825"), (2 * gib, "2Gi")] {
+    let cases = [(0, "1Gi"), (gib, "1Gi"), (gib + 1, "1073741825"), (2 * gib, "2Gi")];
+    assert_eq!(cases.len(), 4);
+    for (answered, written) in cases {
         let scene = Scene::start().await;
         scene.add_class(class("fast", json!({})));
         scene.driver.script(Rpc::CreateVolume, answer_of_size(answered));
@@ -138,12 +170,15 @@ async fn a_volume_that_came_out_too_small_is_deleted_and_made_again() {
 async fn an_answer_without_a_volume_is_an_error_and_is_asked_again() {
     let scene = Scene::start().await;
     scene.add_class(class("fast", json!({})));
-    scene
-        .driver
-        .script(Rpc::CreateVolume, Step::respond(|_: &CreateVolumeRequest| Ok(CreateVolumeResponse { volume: None })));
+    let without_id = Volume { capacity_bytes: 1 << 30, ..Volume::default() };
+    for volume in [None, Some(without_id)] {
+        let answer = CreateVolumeResponse { volume };
+        scene.driver.script(Rpc::CreateVolume, Step::respond(move |_: &CreateVolumeRequest| Ok(answer)));
+    }
     let uid = scene.add_claim(claim("data", "fast"));
     scene.volume(&format!("pvc-{uid}")).await;
     assert!(scene.event("ProvisioningFailed").await.contains("without a volume"));
+    assert_eq!(scene.count(Rpc::CreateVolume), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,6 +204,19 @@ async fn a_lost_answer_to_the_write_of_the_volume_is_success() {
     scene.event("ProvisioningSucceeded").await;
     assert_eq!(scene.count(Rpc::CreateVolume), 1);
     assert_eq!(scene.api.list::<PersistentVolume>().len(), 1);
+}
+
+/// The volume controller may see the object before this process has read the answer to its write.
+#[tokio::test(start_paused = true)]
+async fn a_claim_bound_before_the_answer_to_the_write_is_told_of_its_volume() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    scene.api.react(Matcher::of("create", "persistentvolumes").once(), Reaction::DelayAnswer(Duration::from_secs(3)));
+    let uid = scene.add_claim(claim("data", "fast"));
+    let name = format!("pvc-{uid}");
+    scene.volume(&name).await;
+    scene.bind("data", &name);
+    scene.event("ProvisioningSucceeded").await;
 }
 
 #[tokio::test(start_paused = true)]

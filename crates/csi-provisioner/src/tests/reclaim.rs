@@ -161,6 +161,7 @@ async fn the_secret_of_the_deletion_is_the_annotated_one_else_the_class_decides(
         ("by the class of the beta annotation", by_beta_class, true),
         ("the class is gone", no_class, false),
     ];
+    assert_eq!(cases.len(), 6);
     for (case, change, expected) in cases {
         let scene = Scene::start().await;
         let parameters = json!({

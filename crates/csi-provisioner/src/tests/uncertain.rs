@@ -9,7 +9,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::json;
 use tonic::Code;
 
-use super::objects::{claim, class, secret};
+use super::objects::{claim, class, secret, with};
 use super::scene::Scene;
 
 /// Whole seconds between the starts of calls.
@@ -166,4 +166,53 @@ async fn a_driver_that_is_down_is_waited_for_and_its_claims_are_not_lost() {
     scene.driver.start_again().await;
     scene.volume(&format!("pvc-{uid}")).await;
     assert_eq!(scene.count(Rpc::CreateVolume), 1);
+}
+
+/// The driver goes away between two tries: that its socket is closed says nothing about the first one.
+#[tokio::test(start_paused = true)]
+async fn a2_an_uncertain_create_is_not_forgotten_while_the_driver_is_away() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    scene.driver.script(Rpc::CreateVolume, Step::work_then_fail(Code::Aborted, "operation pending"));
+    let uid = scene.add_claim(claim("data", "fast"));
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 1).await;
+    scene.driver.stop().await;
+    scene.api.delete::<PersistentVolumeClaim>("shop", "data");
+    scene.pass(Duration::from_mins(30)).await;
+    scene.driver.start_again().await;
+    scene.volume(&format!("pvc-{uid}")).await;
+    assert_eq!(scene.count(Rpc::CreateVolume), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_deleted_before_its_first_call_was_sent_is_not_provisioned() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    scene.driver.stop().await;
+    scene.add_claim(claim("data", "fast"));
+    scene.event("ProvisioningFailed").await;
+    scene.api.delete::<PersistentVolumeClaim>("shop", "data");
+    scene.pass(Duration::from_mins(30)).await;
+    scene.driver.start_again().await;
+    scene.pass(Duration::from_hours(1)).await;
+    assert_eq!(scene.count(Rpc::CreateVolume), 0);
+}
+
+/// Without topology no failure hands a claim back to the scheduler.
+#[tokio::test(start_paused = true)]
+async fn the_selected_node_stays_on_the_claim_whatever_fails() {
+    let codes = [Code::Internal, Code::ResourceExhausted, Code::DeadlineExceeded, Code::InvalidArgument];
+    assert_eq!(codes.len(), 4);
+    for code in codes {
+        let scene = Scene::start().await;
+        scene.add_class(with(class("late", json!({})), &json!({ "volumeBindingMode": "WaitForFirstConsumer" })));
+        scene.driver.script_always(Rpc::CreateVolume, move || Step::fail(code, "no"));
+        let selected = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "n1" } } });
+        scene.add_claim(with(claim("data", "late"), &selected));
+        scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 1).await;
+        scene.pass(Duration::from_mins(10)).await;
+        let claim = scene.api.get_json::<PersistentVolumeClaim>("shop", "data").unwrap();
+        assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "n1", "{code:?}");
+        assert!(scene.writes().is_empty(), "{code:?}: {:?}", scene.writes());
+    }
 }

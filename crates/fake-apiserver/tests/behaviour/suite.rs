@@ -320,6 +320,56 @@ pub(crate) async fn a_claim_is_stored_as_sent(client: Client, namespace: &str) {
     remove(&claims, "claim").await;
 }
 
+pub(crate) async fn conditions_merge_by_type_in_a_strategic_patch(client: Client, namespace: &str) {
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, namespace);
+    let claim: PersistentVolumeClaim = object(json!({ "metadata": { "name": "conditions" }, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "none",
+        "resources": { "requests": { "storage": "1Gi" } } } }));
+    claims.create(&PostParams::default(), &claim).await.unwrap();
+    let patch = async |conditions: Value| {
+        let patch = Patch::Strategic(json!({ "status": { "conditions": conditions } }));
+        let patched = claims.patch_status("conditions", &PatchParams::default(), &patch).await.unwrap();
+        let conditions = patched.status.unwrap().conditions.unwrap_or_default();
+        let mut seen: Vec<_> = conditions.into_iter().map(|c| format!("{}={}", c.type_, c.status)).collect();
+        seen.sort();
+        seen
+    };
+    assert_eq!(patch(json!([{ "type": "Resizing", "status": "True" }])).await, ["Resizing=True"]);
+    let second = json!([{ "type": "ModifyingVolume", "status": "True" }, { "type": "Resizing", "status": "False" }]);
+    assert_eq!(patch(second).await, ["ModifyingVolume=True", "Resizing=False"]);
+    let removal = json!([{ "type": "ModifyingVolume", "$patch": "delete" }]);
+    assert_eq!(patch(removal).await, ["Resizing=False"]);
+    remove(&claims, "conditions").await;
+}
+
+pub(crate) async fn label_selectors_choose(client: Client, namespace: &str) {
+    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
+    for (name, labels) in [("l-1", json!({ "l": "1", "x": "y" })), ("l-2", json!({ "l": "2" })), ("l-3", json!({}))] {
+        let map: ConfigMap = object(json!({ "metadata": { "name": name, "labels": labels } }));
+        maps.create(&PostParams::default(), &map).await.unwrap();
+    }
+    for (selector, expected) in [
+        ("l", "l-1 l-2"),
+        ("!x,l", "l-2"),
+        ("l=1", "l-1"),
+        ("l==2", "l-2"),
+        ("l!=1", "l-2 l-3"),
+        ("l in (1,2)", "l-1 l-2"),
+        ("l notin (1, 3),l", "l-2"),
+    ] {
+        let params = ListParams::default().labels(selector);
+        let list = maps.list(&params).await.unwrap();
+        let names: Vec<_> = list.iter().map(ResourceExt::name_any).filter(|name| name.starts_with("l-")).collect();
+        assert_eq!(names.join(" "), expected, "{selector}");
+    }
+    for name in ["l-1", "l-2", "l-3"] {
+        remove(&maps, name).await;
+    }
+    let unsupported = Api::<PersistentVolume>::all(maps.into_client());
+    let answer = unsupported.list(&ListParams::default().fields("spec.driver=none")).await;
+    assert_eq!(code(answer), refused(400, "BadRequest"));
+}
+
 /// The first `count` events in words, bookmarks in between left out.
 async fn first_events<K>(
     stream: impl futures_util::Stream<Item = kube::Result<WatchEvent<K>>>,
