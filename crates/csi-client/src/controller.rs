@@ -1,5 +1,6 @@
 //! The CSI Controller service.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,6 +15,31 @@ use crate::{CallError, Rpc};
 pub trait Admission: Send + Sync {
     /// The refusal's text goes into the call's error.
     fn admit(&self) -> Result<(), Denied>;
+
+    /// Resolves when [`admit`](Self::admit) will refuse from then on: a call that still waits for a connection is given up.
+    /// Never, unless it is implemented.
+    fn withdrawn(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Admits what both admit.
+struct Both(Arc<dyn Admission>, Arc<dyn Admission>);
+
+impl Admission for Both {
+    fn admit(&self) -> Result<(), Denied> {
+        self.0.admit()?;
+        self.1.admit()
+    }
+
+    fn withdrawn(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            tokio::select! {
+                () = self.0.withdrawn() => {}
+                () = self.1.withdrawn() => {}
+            }
+        })
+    }
 }
 
 /// Why a call may not be sent.
@@ -33,6 +59,14 @@ impl ControllerClient {
         Self { shared, admission, in_flight: Arc::default() }
     }
 
+    /// The same client with one more condition: what a call was decided for must still hold when it is sent, which may be a
+    /// while later when the driver is away.
+    #[must_use]
+    pub fn provided(&self, condition: Arc<dyn Admission>) -> Self {
+        let admission = Arc::new(Both(Arc::clone(&self.admission), condition));
+        Self { shared: Arc::clone(&self.shared), admission, in_flight: Arc::clone(&self.in_flight) }
+    }
+
     /// Calls that were admitted and have neither ended nor been dropped.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
@@ -47,9 +81,16 @@ impl ControllerClient {
         let method = rpc.method();
         let patience = Patience::starting(self.shared.caller.timeout);
         loop {
-            let (generation, _place) = self.shared.place(method, patience).await?;
+            let place = tokio::select! {
+                biased;
+                place = self.shared.place(method, patience) => Some(place?),
+                () = self.admission.withdrawn() => None,
+            };
             // Nothing may be awaited between the admission and the sending.
             self.admission.admit().map_err(|Denied(reason)| CallError::Denied { method, reason })?;
+            let Some((generation, _place)) = place else {
+                return Err(CallError::Denied { method, reason: "its admission was withdrawn".to_owned() });
+            };
             let in_flight = InFlight::enter(&self.in_flight);
             match self.shared.caller.unary(&generation, method, request.clone()).await {
                 Err(unsent) if !unsent.was_sent() => drop(in_flight),

@@ -1,13 +1,15 @@
 //! Single calls.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_client::{CallError, Code, ControllerClient, Meaning, Rpc as ControllerRpc, meaning};
+use csi_client::{Admission, CallError, Code, ControllerClient, Denied, Meaning, Rpc as ControllerRpc, meaning};
 use csi_proto::csi::v1 as csi;
 use fake_driver::{FakeDriver, Outcome, Rpc, Step};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Door, TIMEOUT, until, volume};
 use crate::logs::Logs;
@@ -49,6 +51,55 @@ async fn an_admission_that_ends_while_the_call_waits_for_the_driver_counts() {
     let error = call.await.unwrap().unwrap_err();
     assert!(matches!(error, CallError::Denied { .. }), "{error}");
     assert_eq!(driver.calls_of(Rpc::CreateVolume).len(), 0);
+}
+
+/// What a call was decided for, as a condition that can end.
+#[derive(Default)]
+struct Wanted(CancellationToken);
+
+impl Admission for Wanted {
+    fn admit(&self) -> Result<(), Denied> {
+        if self.0.is_cancelled() { Err(Denied("nobody wants it any more".to_owned())) } else { Ok(()) }
+    }
+
+    fn withdrawn(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.0.cancelled())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_of_one_call_holds_beside_the_admission_of_all() {
+    let (driver, client) = connected().await;
+    let (door, wanted) = (Arc::new(Door::open()), Arc::new(Wanted::default()));
+    let all = client.driver.controller(door.clone());
+    let one = all.provided(wanted.clone());
+    one.create_volume(volume("pvc-1")).await.unwrap();
+    door.close();
+    assert_eq!(one.create_volume(volume("pvc-2")).await.unwrap_err().code(), Code::Unavailable);
+    let door = Arc::new(Door::open());
+    let all = client.driver.controller(door);
+    wanted.0.cancel();
+    let error = all.provided(wanted).create_volume(volume("pvc-3")).await.unwrap_err();
+    assert_eq!(error.to_string(), "/csi.v1.Controller/CreateVolume was not sent: nobody wants it any more");
+    all.create_volume(volume("pvc-4")).await.unwrap();
+    assert_eq!(driver.calls_of(Rpc::CreateVolume).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_the_driver_is_given_up_when_its_admission_is_withdrawn() {
+    let (driver, client) = connected().await;
+    driver.stop().await;
+    until("notice of the loss", || client.driver.waiting_for().is_some()).await;
+    let wanted = Arc::new(Wanted::default());
+    let controller = client.controller().provided(wanted.clone());
+    let withdraw = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        wanted.0.cancel();
+    };
+    let started = Instant::now();
+    let (outcome, ()) = tokio::join!(controller.create_volume(volume("pvc-1")), withdraw);
+    assert!(matches!(outcome, Err(CallError::Denied { .. })), "{outcome:?}");
+    assert_eq!(started.elapsed(), Duration::from_secs(3));
 }
 
 #[tokio::test(start_paused = true)]
