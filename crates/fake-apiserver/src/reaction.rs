@@ -21,6 +21,8 @@ pub enum Reaction {
     LoseAnswer,
     /// The connection breaks before anything is read or written.
     BreakConnection,
+    /// A watch whose connection breaks after this many events, initial ones included. Other requests are answered.
+    BreakWatchAfter(usize),
 }
 
 /// Selects requests: every field that is set must be equal.

@@ -44,9 +44,13 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: http::Request<Body>) ->
     };
     let content_type = record.content_type.clone();
     let reaction = shared.arrived(record)?;
-    let serve = || serve(&shared, &parts.method, route.clone(), &content_type, &body);
+    let events = match reaction {
+        Some(Reaction::BreakWatchAfter(events)) => Some(events),
+        _ => None,
+    };
+    let serve = || serve(&shared, &parts.method, route.clone(), &content_type, &body, events);
     match reaction {
-        None => serve(),
+        None | Some(Reaction::BreakWatchAfter(_)) => serve(),
         Some(Reaction::Refuse(status)) => Ok(refusal(&status)),
         Some(Reaction::Delay(time)) => {
             tokio::time::sleep(time).await;
@@ -83,6 +87,7 @@ fn serve(
     route: Route,
     content_type: &str,
     body: &[u8],
+    watch_breaks_after: Option<usize>,
 ) -> Result<Response<AnswerBody>, Broken> {
     let mut guard = shared.state.lock();
     let state = &mut *guard;
@@ -93,7 +98,9 @@ fn serve(
     let answered = match route.verb {
         "watch" => {
             return Ok(match watch::open(shared, &state.store, route, state.watch_list, state.cuts.len()) {
-                Ok(stream) => response(200, StreamBody::new(stream).boxed_unsync()),
+                Ok(watch) => {
+                    response(200, StreamBody::new(watch.breaking_after(watch_breaks_after).frames()).boxed_unsync())
+                }
                 Err(status) => refusal(&status),
             });
         }

@@ -32,7 +32,7 @@ pub(crate) enum Cut {
 }
 
 /// One open watch.
-struct Watch {
+pub(crate) struct Watch {
     shared: Arc<Shared>,
     changed: watch::Receiver<u64>,
     resource: Resource,
@@ -46,10 +46,12 @@ struct Watch {
     cuts: usize,
     deadline: Option<Instant>,
     pending: VecDeque<Bytes>,
+    /// Events that are still let through before the connection breaks.
+    left: Option<usize>,
     ended: bool,
 }
 
-/// The body of a watch answer.
+/// A watch from where the request asks.
 ///
 /// # Errors
 /// 422 for initial events without `resourceVersionMatch=NotOlderThan`, or when the server has no watch-list.
@@ -59,7 +61,7 @@ pub(crate) fn open(
     route: Route,
     watch_list: bool,
     cuts: usize,
-) -> Result<impl Stream<Item = Result<Frame<Bytes>, io::Error>> + Send + use<>, Status> {
+) -> Result<Watch, Status> {
     let query = &route.query;
     let initial = query.send_initial_events;
     if initial && !watch_list {
@@ -83,6 +85,7 @@ pub(crate) fn open(
         cuts,
         deadline: query.timeout_seconds.map(|s| Instant::now() + std::time::Duration::from_secs(s)),
         pending: VecDeque::new(),
+        left: None,
         ended: false,
         selector: route.query.selector,
         namespace: route.namespace,
@@ -98,10 +101,20 @@ pub(crate) fn open(
     } else {
         watch.next = store.history().partition_point(|entry| entry.revision <= version);
     }
-    Ok(stream::unfold(watch, |mut watch| async move { watch.step().await.map(|frame| (frame, watch)) }))
+    Ok(watch)
 }
 
 impl Watch {
+    /// The same, breaking off after so many events if a number is given.
+    pub(crate) fn breaking_after(self, events: Option<usize>) -> Self {
+        Self { left: events, ..self }
+    }
+
+    /// The body of the answer.
+    pub(crate) fn frames(self) -> impl Stream<Item = Result<Frame<Bytes>, io::Error>> + Send {
+        stream::unfold(self, |mut watch| async move { watch.step().await.map(|frame| (frame, watch)) })
+    }
+
     /// The next chunk of the body; none at its end.
     async fn step(&mut self) -> Option<Result<Frame<Bytes>, io::Error>> {
         loop {
@@ -109,7 +122,12 @@ impl Watch {
             if !self.ended && self.pending.is_empty() {
                 self.read_history();
             }
+            if self.left == Some(0) && !self.ended {
+                self.pending.clear();
+                return Some(self.broken());
+            }
             if let Some(event) = self.pending.pop_front() {
+                self.left = self.left.map(|left| left.saturating_sub(1));
                 return Some(Ok(Frame::data(event)));
             }
             if self.ended {
@@ -117,10 +135,7 @@ impl Watch {
             }
             match self.shared.cut_since(self.cuts) {
                 Some(Cut::Closed) => return None,
-                Some(Cut::Broken) => {
-                    self.ended = true;
-                    return Some(Err(io::ErrorKind::ConnectionReset.into()));
-                }
+                Some(Cut::Broken) => return Some(self.broken()),
                 Some(Cut::Expired) => {
                     self.add_expired("the provided resource version is too old");
                     continue;
@@ -140,6 +155,11 @@ impl Watch {
                 () = timeout => return None,
             }
         }
+    }
+
+    fn broken(&mut self) -> Result<Frame<Bytes>, io::Error> {
+        self.ended = true;
+        Err(io::ErrorKind::ConnectionReset.into())
     }
 
     fn read_history(&mut self) {

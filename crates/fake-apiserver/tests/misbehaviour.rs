@@ -115,6 +115,22 @@ async fn watches_end_as_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_list_breaks_off_where_it_is_told_to() {
+    let server = FakeApiServer::new();
+    for name in ["a", "b", "c"] {
+        server.create(&config_map(name));
+    }
+    server.react(Matcher::of("watch", "configmaps").once(), Reaction::BreakWatchAfter(2));
+    let parameters = WatchParams::default().initial_events();
+    for whole in [false, true] {
+        let events = pin!(maps(&server).watch(&parameters, "").await.unwrap()).take(4).collect::<Vec<_>>().await;
+        let added = events.iter().filter(|event| matches!(event, Ok(WatchEvent::Added(_)))).count();
+        assert_eq!(added, if whole { 3 } else { 2 }, "{events:?}");
+        assert_eq!(events.iter().any(Result::is_err), !whole, "{events:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn compaction_refuses_the_past_and_leaves_open_watches_alone() {
     let server = FakeApiServer::new();
     let api = maps(&server);
