@@ -1,14 +1,15 @@
 //! Events on Kubernetes objects, as core/v1 (the group upstream's Roles grant), without ever holding up a controller.
 //!
 //! The flow: [`EventRecorder::record`] puts a note into a bounded queue → [`EventWriter::run`] takes it out →
-//! `repeats` decides whether it is a new event or one more of an existing one → one POST or PATCH, tried three times.
+//! `correlator` decides whether it is a new event, one more of an existing one, or one too many → one POST or PATCH, tried
+//! three times.
 //!
 //! Not guaranteed: that an event is written. When the queue is full or the API server refuses, it is dropped, counted and
-//! logged. A filter that groups similar events or stops floods, as client-go has, belongs into `Repeats::next`:
-//! it sees every note and names the one write that follows.
+//! logged. Of similar events some become one, and of too many about one object most are only counted, as in client-go.
 
+mod correlator;
 mod event_object;
-mod repeats;
+mod recent;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,12 +22,13 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::correlator::{Correlator, Write};
 pub use self::event_object::EventKind;
 use self::event_object::cut_message;
 pub(crate) use self::event_object::{Source, new_event};
-use self::repeats::{Repeats, Write};
 
 /// Notes that may wait for the writer.
 const QUEUE: usize = 1000;
@@ -34,6 +36,8 @@ const QUEUE: usize = 1000;
 const TRIES: u32 = 3;
 /// The pause before the second try; the third waits four times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// How often what the correlator need not know any more is dropped.
+const SWEEP: Duration = Duration::from_mins(10);
 /// How long the writer goes on after it was asked to end.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -68,7 +72,8 @@ impl EventRecorder {
         let (notes, queue) = mpsc::channel(QUEUE);
         let overflow = Arc::new(Overflow::default());
         let recorder = Self { notes, overflow: overflow.clone() };
-        let writer = EventWriter { client, queue, overflow, repeats: Repeats::new(Source { component, instance }) };
+        let correlator = Correlator::new(Source { component, instance });
+        let writer = EventWriter { client, queue, overflow, correlator };
         (recorder, writer)
     }
 
@@ -107,7 +112,7 @@ pub struct EventWriter {
     client: Client,
     queue: mpsc::Receiver<Note>,
     overflow: Arc<Overflow>,
-    repeats: Repeats,
+    correlator: Correlator,
 }
 
 impl EventWriter {
@@ -131,11 +136,18 @@ impl EventWriter {
 
     /// Writes until the queue is closed, or empty after `drain`.
     async fn write_all(&mut self, drain: &CancellationToken) {
+        let mut sweep = Instant::now() + SWEEP;
         loop {
             let note = tokio::select! {
                 biased;
                 note = self.queue.recv() => note,
                 () = drain.cancelled() => None,
+                () = tokio::time::sleep_until(sweep), if !self.correlator.is_empty() => {
+                    let now = Instant::now();
+                    self.correlator.forget_old(now);
+                    sweep = now + SWEEP;
+                    continue;
+                }
             };
             let Some(note) = note else { return };
             if self.queue.len() < QUEUE / 2 {
@@ -147,23 +159,28 @@ impl EventWriter {
 
     /// Writes one note, or gives up with a log line.
     async fn write(&mut self, note: Note) {
-        let write = self.repeats.next(&note);
+        let Some(write) = self.correlator.next(&note, Instant::now()) else {
+            tracing::debug!(
+                name = note.about.name.as_deref().unwrap_or_default(), reason = %note.reason, message = %note.message,
+                "event only counted: too many about this object"
+            );
+            return;
+        };
         let mut result = self.send(&write).await;
         if let (Write::Patch { .. }, Err(error)) = (&write, &result)
             && status_code(error) == Some(404)
         {
-            // The API server keeps events for an hour only.
+            // The API server keeps events for an hour only, or the first write of it failed.
             result = self.send(&Write::Create(Box::new(write.event().clone()))).await;
         }
-        match result {
-            Ok(()) => self.repeats.written(&note, write.event()),
-            Err(error) => tracing::warn!(
+        if let Err(error) = result {
+            tracing::warn!(
                 kind = note.about.kind.as_deref().unwrap_or_default(),
                 namespace = note.about.namespace.as_deref().unwrap_or_default(),
                 name = note.about.name.as_deref().unwrap_or_default(),
                 reason = %note.reason, message = %note.message, %error,
                 "event not written"
-            ),
+            );
         }
     }
 

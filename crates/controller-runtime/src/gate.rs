@@ -21,6 +21,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
 
+use crate::kube_client::overload;
+
 /// Refusal of a write because the leader term is over or its lease is about to run out.
 ///
 /// A request refused at its start was never sent. One cut off while it waited for its answer may have been carried out.
@@ -117,7 +119,8 @@ impl Gate {
     /// `client` with this gate in front of it: POST, PUT, PATCH and DELETE pass only while the gate is open, everything
     /// else always. A refusal is recognised with [`gate_closed`].
     ///
-    /// The gate is asked before each step of a write, so one that waits for its connection is given up as well.
+    /// An overloaded API server is waited for as long as it asks, up to 30 s a request, and asked again. The gate is asked
+    /// before each step of a write, so one that waits for its connection or for the next try is given up as well.
     pub fn client(&self, client: &kube::Client) -> kube::Client {
         let namespace = client.default_namespace().to_owned();
         kube::Client::new(Gated { client: client.clone(), gate: self.clone() }, namespace)
@@ -159,11 +162,11 @@ impl Service<Request<Body>> for Gated {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let client = self.client.clone();
         if !is_write(request.method()) {
-            return Box::pin(async move { Ok(client.send(request).await?) });
+            return Box::pin(async move { Ok(overload::send(&client, request).await?) });
         }
         let gate = self.gate.clone();
         Box::pin(async move {
-            let mut answer = pin!(client.send(request));
+            let mut answer = pin!(overload::send(&client, request));
             // Connecting can take seconds, and the request is written by a poll: hence before every poll.
             poll_fn(|context| match gate.check() {
                 Err(closed) => Poll::Ready(Err(closed.into())),

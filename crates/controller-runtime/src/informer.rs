@@ -31,12 +31,13 @@ use tokio::time::timeout;
 use self::cache::Cache;
 pub use self::cache::Change;
 use self::complaint::Complaint;
-use self::pause::{Pause, random};
+use self::pause::Pause;
 pub use self::projection::Projection;
 use self::source::Source;
 use self::store::Store;
 pub use self::watch::InformerTask;
 use self::watch::Progress;
+use crate::jitter::random;
 
 /// How long the barrier waits for a version before it asks the server for a newer one.
 const BARRIER_PATIENCE: Duration = Duration::from_mins(1);
@@ -133,10 +134,15 @@ impl<P: Projection> Informer<P> {
 
     /// Waits until everything that had happened when this was called is in the cache and delivered.
     ///
-    /// Asks the server for the collection's resourceVersion and waits for it. Because a quiet collection gets a bookmark
-    /// only each minute, a cache that is behind is listed again in place. Waits without limit while the server cannot be
-    /// reached; fails only when the informer's task is gone.
+    /// Before the task has run, it waits for the first list, which then begins after this call. Later it asks the server
+    /// for the collection's resourceVersion and waits for that. Because a quiet collection gets a bookmark only each
+    /// minute, a cache that is behind is listed again in place. Waits without limit while the server cannot be reached;
+    /// fails only when the informer's task is gone.
     pub async fn caught_up(&self) -> Result<(), Error> {
+        let mut first = self.shared.progress.clone();
+        if !first.borrow().begun {
+            return first.wait_for(|progress| progress.synced).await.map(drop).map_err(|_| self.stopped());
+        }
         let mut patient = true;
         loop {
             let target = self.live_version().await?;

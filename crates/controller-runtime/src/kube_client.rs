@@ -5,6 +5,8 @@
 //! and a little longer: one that outlives this sits on a dead connection. Dead connections are found this way and not
 //! by TCP keepalive, which kube's connector does not offer.
 
+pub(crate) mod overload;
+
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -16,6 +16,8 @@ pub mod tasks;
 pub mod work_queue;
 pub mod worker;
 
+mod jitter;
+
 pub mod events;
 pub mod gate;
 pub mod kube_client;

@@ -45,7 +45,7 @@ pub(crate) fn new_event(
     message: &str,
     source: &Source,
 ) -> Event {
-    event_at(about, kind, reason, cut_message(message.to_owned()), source, Timestamp::now())
+    event_at(about, kind, reason, cut_message(message.to_owned()), source, Stamp::unique(Timestamp::now()))
 }
 
 pub(super) fn event_at(
@@ -54,8 +54,9 @@ pub(super) fn event_at(
     reason: &str,
     message: String,
     source: &Source,
-    at: Timestamp,
+    first: Stamp,
 ) -> Event {
+    let at = first.time();
     let host = Some(source.instance.clone()).filter(|instance| !instance.is_empty());
     let mut event = Event {
         involved_object: about.clone(),
@@ -70,7 +71,7 @@ pub(super) fn event_at(
         reporting_instance: host,
         ..Event::default()
     };
-    event.metadata.name = Some(event_name(about.name.as_deref().unwrap_or_default(), at));
+    event.metadata.name = Some(event_name(about.name.as_deref().unwrap_or_default(), first));
     event.metadata.namespace = Some(namespace_of(about).to_owned());
     event
 }
@@ -80,13 +81,28 @@ fn namespace_of(about: &ObjectReference) -> &str {
     about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
-/// `<object>.<time in hexadecimal nanoseconds>`, unique within the process.
-fn event_name(object: &str, at: Timestamp) -> String {
-    static LAST: AtomicI64 = AtomicI64::new(0);
-    let nanos = i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
-    let next = |last: i64| nanos.max(last.saturating_add(1));
-    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
-    let suffix = format!(".{:x}", next(last.unwrap_or_else(|last| last)));
+/// When an event happened first, in nanoseconds since 1970; no two are equal within the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp(i64);
+
+impl Stamp {
+    /// The stamp of something that happened `at`, or the nanoseconds after it that the last stamp has taken.
+    pub(super) fn unique(at: Timestamp) -> Self {
+        static LAST: AtomicI64 = AtomicI64::new(0);
+        let nanos = i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
+        let next = |last: i64| nanos.max(last.saturating_add(1));
+        let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        Self(next(last.unwrap_or_else(|last| last)))
+    }
+
+    fn time(self) -> Timestamp {
+        Timestamp::from_nanosecond(self.0.into()).unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// `<object>.<time in hexadecimal nanoseconds>`.
+fn event_name(object: &str, first: Stamp) -> String {
+    let suffix = format!(".{:x}", first.0);
     let mut name = object.to_owned();
     cut(&mut name, NAME_LIMIT - suffix.len());
     name.push_str(&suffix);
@@ -125,9 +141,9 @@ mod tests {
     #[test]
     fn event_names_are_unique_and_fit() {
         let at = Timestamp::now();
-        let names: Vec<_> = (0..3).map(|_| event_name("pvc-1", at)).collect();
+        let names: Vec<_> = (0..3).map(|_| event_name("pvc-1", Stamp::unique(at))).collect();
         assert!(names.iter().all(|name| name.starts_with("pvc-1.") && name.len() == "pvc-1.".len() + 16), "{names:?}");
         assert!(names[0] != names[1] && names[1] != names[2] && names[0] != names[2], "{names:?}");
-        assert_eq!(event_name(&"n".repeat(253), at).len(), 253);
+        assert_eq!(event_name(&"n".repeat(253), Stamp::unique(at)).len(), 253);
     }
 }

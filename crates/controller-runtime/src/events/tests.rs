@@ -148,6 +148,46 @@ async fn a_lost_answer_does_not_make_a_second_event() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flood_of_different_texts_about_one_object_becomes_a_few_writes() {
+    let scene = scene();
+    for number in 0..100 {
+        scene.record(&format!("failed {number}"));
+    }
+    scene.requests(25).await;
+    let server = scene.finish().await;
+    let verbs: Vec<_> = server.requests().iter().map(|request| request.verb).collect();
+    assert_eq!(verbs.iter().filter(|verb| **verb == "create").count(), 10);
+    assert_eq!(verbs.iter().filter(|verb| **verb == "patch").count(), 15);
+    let events = server.list::<Event>();
+    let shared = events.iter().find(|event| event.count == Some(16)).expect("the shared event");
+    assert_eq!(shared.message.as_deref(), Some("(combined from similar events): failed 24"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_first_write_was_refused_is_created_with_its_count() {
+    let scene = scene();
+    scene.server.react(Matcher::of("create", "events").once(), Reaction::Refuse(Status::forbidden("not yet")));
+    scene.record("no space");
+    scene.requests(1).await;
+    scene.record("no space");
+    assert_eq!(scene.requests(3).await, ["create", "patch", "create"]);
+    let server = scene.finish().await;
+    assert_eq!(server.list::<Event>()[0].count, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_writer_forgets_and_sleeps() {
+    let server = FakeApiServer::new();
+    let (recorder, mut writer) = EventRecorder::new(server.client(), "driver".into(), String::new());
+    recorder.record(&claim(), EventKind::Warning, "ProvisioningFailed", "no space".into());
+    let drain = CancellationToken::new();
+    let idle = tokio::time::timeout(Duration::from_hours(3), writer.write_all(&drain)).await;
+    assert!(idle.is_err());
+    assert_eq!(server.list::<Event>().len(), 1);
+    assert!(writer.correlator.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_and_counts_and_never_blocks() {
     let scene = scene();
     scene.server.react(Matcher::any(), Reaction::Hang);
@@ -165,7 +205,8 @@ async fn a_full_queue_drops_and_counts_and_never_blocks() {
 async fn the_end_of_a_burst_is_logged_anew() {
     let scene = scene();
     for number in 0..=QUEUE {
-        scene.record(&number.to_string());
+        let about = ObjectReference { name: Some(format!("claim-{number}")), ..claim() };
+        scene.recorder.record(&about, EventKind::Warning, "ProvisioningFailed", "no space".into());
     }
     let overflow = scene.recorder.overflow.clone();
     let server = scene.finish().await;

@@ -42,14 +42,11 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn refused(status: Status) -> Self {
+    /// `header` is what the answer's `Retry-After` says; the flow control of the API server fills nothing else.
+    pub(super) fn refused(status: Status, header: Option<Duration>) -> Self {
+        let details = status.details.as_ref().map(|details| Duration::from_secs(details.retry_after_seconds.into()));
         Self::Refused {
-            retry_after: status
-                .details
-                .as_ref()
-                .map(|details| details.retry_after_seconds)
-                .filter(|seconds| *seconds > 0)
-                .map(|seconds| Duration::from_secs(seconds.into())),
+            retry_after: details.max(header).filter(|pause| !pause.is_zero()),
             code: status.code,
             reason: status.reason,
             message: status.message,

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::decode;
 use super::failure::Failure;
+use crate::kube_client::overload;
 
 /// Objects per page.
 const PAGE: u32 = 500;
@@ -110,6 +111,7 @@ impl Source {
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Body, Failure> {
         let response = self.client.send(request.map(Body::from)).await.map_err(Failure::Transport)?;
         let code = response.status();
+        let retry_after = overload::retry_after(response.headers());
         let body = response.into_body();
         if !code.is_client_error() && !code.is_server_error() {
             return Ok(body);
@@ -123,7 +125,7 @@ impl Source {
                 Status::failure(text.trim(), code.canonical_reason().unwrap_or(""))
             }
         };
-        Err(Failure::refused(status.with_code(code.as_u16())))
+        Err(Failure::refused(status.with_code(code.as_u16()), retry_after))
     }
 }
 

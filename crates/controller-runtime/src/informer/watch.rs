@@ -16,10 +16,11 @@ use super::complaint::Complaint;
 use super::decode::{self, Event};
 use super::failure::{Doing, Failure, Recovery, recovery};
 use super::intake::Intake;
-use super::pause::{Pause, random};
+use super::pause::Pause;
 use super::projection::Projection;
 use super::source::{From, Lines, Source};
 use super::store::Store;
+use crate::jitter::random;
 
 /// A watch without a line for this long is taken for dead. The server sends a bookmark about each minute.
 const SILENCE: Duration = Duration::from_secs(90);
@@ -33,6 +34,8 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// How far an informer is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
+    /// The first list is being asked for, or has been.
+    pub(super) begun: bool,
     /// At least one list was complete.
     pub(super) synced: bool,
     /// All changes up to this resourceVersion are in the store and have been delivered.
@@ -141,6 +144,9 @@ impl<P: Projection> InformerTask<P> {
 
     async fn step(&mut self, doing: Doing) -> Result<Ended, Failure> {
         let length = SHORTEST_WATCH.mul_f64(1.0 + random());
+        // Before the request: who has not seen this may count on the list for everything up to here.
+        let progress = *self.progress.borrow();
+        self.publish(Progress { begun: true, ..progress });
         match (doing, self.state.position) {
             (Doing::List, _) => self.list().await,
             (Doing::Watch, Some(version)) => {
@@ -218,7 +224,7 @@ impl<P: Projection> InformerTask<P> {
                     }
                 }
                 Event::Bookmark { version, .. } => self.advance(version),
-                Event::Error(status) => return Err(Failure::refused(*status)),
+                Event::Error(status) => return Err(Failure::refused(*status, None)),
             }
             moved = true;
             consume_budget().await;
@@ -241,7 +247,7 @@ impl<P: Projection> InformerTask<P> {
             tracing::info!("{} is listed in pages from here on, because of its watch-list {cause}", self.source);
             self.state.method = Method::Pages;
         }
-        self.publish(Progress { synced: true, version });
+        self.publish(Progress { begun: true, synced: true, version });
         if version < wanted {
             return Err(Failure::Stale { listed: version, wanted });
         }
@@ -252,7 +258,7 @@ impl<P: Projection> InformerTask<P> {
         self.works();
         if version != 0 {
             self.state.position = Some(version);
-            self.publish(Progress { synced: true, version });
+            self.publish(Progress { begun: true, synced: true, version });
         }
     }
 

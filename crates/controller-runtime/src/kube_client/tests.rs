@@ -7,9 +7,11 @@ use fake_apiserver::{FakeApiServer, Matcher, Reaction};
 use futures_util::{StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::WatchParams;
+use kube::api::{PostParams, WatchParams};
 
 use super::*;
+use crate::{Backoff, Outcome, WorkQueue, WorkQueueMetrics, run_workers};
+use tokio_util::sync::CancellationToken;
 
 const TEN: Duration = Duration::from_secs(10);
 
@@ -64,6 +66,45 @@ async fn a_body_that_does_not_end_in_time_is_an_error() {
     let error = Api::<Secret>::namespaced(client, "default").get("s").await.unwrap_err();
     assert_eq!(start.elapsed(), TEN);
     assert!(is_timeout(&error), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_post_without_an_answer_ends_with_the_timeout_and_the_queue_makes_it_again() {
+    for reaction in [Reaction::Hang, Reaction::HangAfterWrite] {
+        let server = FakeApiServer::new();
+        server.react(Matcher::of("create", "secrets").once(), reaction.clone());
+        let secrets = secrets(&server);
+        let metrics = WorkQueueMetrics::register(&prometheus::Registry::new()).unwrap();
+        let queue = WorkQueue::new("secrets", Backoff { base: TEN / 10, max: TEN }, &metrics);
+        let drain = CancellationToken::new();
+        queue.add("s");
+        let reconcile = |name: &'static str| {
+            let secrets = secrets.clone();
+            async move {
+                let secret: Secret = serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap();
+                match secrets.create(&PostParams::default(), &secret).await {
+                    Ok(_) => Outcome::Done,
+                    Err(kube::Error::Api(status)) if status.code == 409 => Outcome::Done,
+                    Err(error) => {
+                        assert!(is_timeout(&error), "{error}");
+                        Outcome::Retry
+                    }
+                }
+            }
+        };
+        let start = Instant::now();
+        let retried = server.until("the second try", Duration::from_mins(1), |server| {
+            (server.requests().len() == 2).then(|| start.elapsed())
+        });
+        let waited = tokio::select! {
+            waited = retried => waited,
+            () = run_workers(queue.clone(), 1, drain.clone(), reconcile) => panic!("not drained yet"),
+        };
+        assert_eq!(waited, TEN + TEN / 10, "the timeout, then the first backoff");
+        drain.cancel();
+        run_workers(queue, 1, drain, reconcile).await;
+        assert_eq!(server.list::<Secret>().len(), 1, "{reaction:?}");
+    }
 }
 
 #[test]

@@ -102,6 +102,28 @@ async fn the_barrier_waits_for_the_first_list_and_for_a_server_that_is_down() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_begins_after_the_call_is_enough() {
+    for watch_list in [true, false] {
+        let server = FakeApiServer::new();
+        if !watch_list {
+            server.disable_watch_list();
+        }
+        let (informer, task) = Informer::new(Api::all(server.client()), Volumes, None);
+        let other = informer.clone();
+        let mut barrier = JoinSet::from_iter([async move { other.caught_up().await }]);
+        tokio::time::sleep(MINUTE).await;
+        assert!(barrier.try_join_next().is_none(), "nothing is known before the task runs");
+        server.create_json::<PersistentVolume>(volume("pv-1", "ours", "1Gi"));
+        let mut running = JoinSet::from_iter([task.run()]);
+        tokio::time::timeout(BOUND, barrier.join_next()).await.unwrap().unwrap().unwrap().unwrap();
+        assert_eq!(informer.keys(), ["pv-1"]);
+        let lists = server.requests().iter().filter(|request| request.verb == "list").count();
+        assert_eq!(lists, usize::from(!watch_list), "no list but the first one");
+        running.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn several_barriers_share_one_list() {
     let rig = Rig::synced(&["pv-1"]).await;
     rig.write_elsewhere();

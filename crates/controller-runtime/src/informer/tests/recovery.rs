@@ -198,15 +198,32 @@ async fn watches_that_end_at_once_are_not_opened_in_a_loop() {
 
 #[tokio::test(start_paused = true)]
 async fn an_overloaded_server_is_left_alone_for_as_long_as_it_asks() {
-    let rig = Rig::synced(&["pv-1"]).await;
-    rig.hears(&["added pv-1 1Gi"]).await;
-    rig.server.react(watches().once(), Reaction::Refuse(Status::too_many_requests(20)));
-    let start = tokio::time::Instant::now();
-    rig.server.drop_watches();
-    tokio::time::sleep(SECOND).await;
-    rig.resize("pv-1", "2Gi");
-    rig.hears(&["changed pv-1 1Gi 2Gi"]).await;
-    assert!((20..22).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    let header_alone = Status::new(429, "", "Too many requests, please try again later.").with_retry_after(20);
+    for refusal in [Status::too_many_requests(20), header_alone] {
+        let rig = Rig::synced(&["pv-1"]).await;
+        rig.hears(&["added pv-1 1Gi"]).await;
+        rig.server.react(watches().once(), Reaction::Refuse(refusal.clone()));
+        let start = tokio::time::Instant::now();
+        rig.server.drop_watches();
+        tokio::time::sleep(SECOND).await;
+        rig.resize("pv-1", "2Gi");
+        rig.hears(&["changed pv-1 1Gi 2Gi"]).await;
+        assert!((20..22).contains(&start.elapsed().as_secs()), "{refusal:?}: {:?}", start.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_list_broken_off_deletes_nothing_and_is_made_again() {
+    let rig = Rig::synced(&["pv-1", "pv-2", "pv-3"]).await;
+    rig.hears(&["added pv-1 1Gi", "added pv-2 1Gi", "added pv-3 1Gi"]).await;
+    rig.delete("pv-3");
+    rig.hears(&["deleted pv-3 1Gi"]).await;
+    // The first watch finds its position gone; the list after it breaks off twice.
+    rig.server.react(watches().times(2), Reaction::BreakWatchAfter(1));
+    rig.server.expire_watches();
+    rig.resize("pv-2", "2Gi");
+    rig.hears(&["changed pv-2 1Gi 2Gi"]).await;
+    assert_eq!(rig.informer.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

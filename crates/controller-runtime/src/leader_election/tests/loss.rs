@@ -166,3 +166,16 @@ async fn a_task_of_the_term_that_panics_ends_leading_and_releases() {
     assert!(error.to_string().contains("capacity"), "{error}");
     assert_eq!(holder(&server), "");
 }
+
+/// The others count from when they see a write, which may be long before its answer is here.
+#[tokio::test(start_paused = true)]
+async fn the_gate_counts_from_the_sending_of_a_write_not_from_its_answer() {
+    for (verb, late, closes) in [("create", 3.0, 10.0), ("update", 2.0, 15.0)] {
+        let server = FakeApiServer::new();
+        server.react(Matcher::of(verb, "leases").once(), Reaction::DelayAnswer(seconds(late)));
+        server.react(Matcher::of("update", "leases"), Reaction::Hang);
+        let candidate = Candidate::start(&server);
+        let lost = candidate.journal.wait_for("term 1 ended").await;
+        assert!((closes..closes + 0.1).contains(&lost), "{verb}: {lost}");
+    }
+}
