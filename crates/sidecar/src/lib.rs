@@ -1,6 +1,6 @@
 //! The process around a controller: what makes a binary a sidecar, whichever sidecar it is.
 //!
-//! The flow of a start: [`main`] makes the runtime → [`parse`] reads the command line in pflag's dialect →
+//! The flow of a start: [`main`] makes the runtime → [`parse`] or [`parse_go_flags`] reads the command line →
 //! [`StandardArgs::logging`] and [`logging::init`] → [`feature_gates`] → [`StandardArgs::validate`] gives a [`Standard`]
 //! in which nothing has to be checked again → [`kube_config::load`], [`metrics::Metrics`], [`http::bind`],
 //! [`shutdown::Shutdown::listen`] → the controller. Each step ends the process with an [`Exit`] where upstream ends it, with upstream's code.
@@ -22,19 +22,19 @@ pub mod metrics;
 pub mod shutdown;
 pub mod termination_log;
 
-mod pflag;
+mod command_line;
 mod quote;
 mod runtime;
 
 pub use admission::TermAdmission;
 pub use args::{Standard, StandardArgs};
+pub use command_line::{parse, parse_go_flags};
 pub use exit::Exit;
 pub use feature_gates::{FeatureGate, FeatureGates, Stage};
 pub use go_duration::GoDuration;
 pub use kube_limiter::RequestLimit;
 pub use leader_election::LeaderElection;
 pub use metrics::Metrics;
-pub use pflag::parse;
 pub use runtime::main;
 pub use shutdown::Shutdown;
 

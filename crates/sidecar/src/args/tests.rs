@@ -9,9 +9,16 @@ struct Probe {
     standard: StandardArgs,
 }
 
+fn argv(words: &[&str]) -> Vec<OsString> {
+    ["probe"].iter().chain(words).map(OsString::from).collect()
+}
+
 fn args(words: &[&str]) -> Result<StandardArgs, Exit> {
-    let argv = ["probe"].iter().chain(words);
-    crate::parse::<Probe>(argv.map(|word| OsString::from(*word))).map(|probe| probe.standard)
+    crate::parse::<Probe>(argv(words)).map(|probe| probe.standard)
+}
+
+fn go_args(words: &[&str]) -> Result<StandardArgs, Exit> {
+    crate::parse_go_flags::<Probe>(argv(words)).map(|probe| probe.standard)
 }
 
 fn no_env(_: &str) -> Option<String> {
@@ -64,6 +71,77 @@ fn flags_that_upstream_does_not_register_are_unknown() {
         "--enable-leader-election",
     ] {
         assert_eq!(args(&[flag]).unwrap_err().code, 2, "{flag}");
+    }
+}
+
+/// What manifests of the attacher and the resizer write, with one dash as with two.
+#[test]
+fn both_dialects_read_the_flags_all_sidecars_share() {
+    let words = [
+        "csi-address=/csi/csi.sock",
+        "kubeconfig=/etc/kube",
+        "leader-election",
+        "leader-election-namespace=storage",
+        "leader-election-lease-duration=137s",
+        "leader-election-renew-deadline=107s",
+        "leader-election-retry-period=26s",
+        "leader-election-labels=a:1,b:2",
+        "kube-api-qps=20.5",
+        "kube-api-burst=100",
+        "http-endpoint=:8080",
+        "metrics-address=",
+        "metrics-path=/m",
+        "automaxprocs=false",
+        "version=false",
+        "v=5",
+        "vmodule=run=9",
+        "logging-format=text",
+        "log-flush-frequency=1s",
+        "log-text-split-stream=false",
+        "log-text-info-buffer-size=0",
+        "log-json-split-stream=false",
+        "log-json-info-buffer-size=0",
+    ];
+    assert_eq!(words.len(), 23);
+    let dashed = |dashes: &str| words.iter().map(|word| format!("{dashes}{word}")).collect::<Vec<_>>();
+    let (one, two) = (dashed("-"), dashed("--"));
+    let one: Vec<_> = one.iter().map(String::as_str).collect();
+    let two: Vec<_> = two.iter().map(String::as_str).collect();
+    let pflag = args(&two).unwrap();
+    assert_eq!(pflag.leader_election_lease_duration.to_string(), "137s");
+    assert_eq!((pflag.kube_api_qps, pflag.kube_api_burst, pflag.verbosity), (Some(20.5), Some(100), 5));
+    for words in [&one, &two] {
+        assert_eq!(format!("{:?}", go_args(words).unwrap()), format!("{pflag:?}"));
+    }
+    assert_eq!(args(&one).unwrap_err().code, 2, "pflag wants two dashes");
+    assert_eq!(go_args(&[]).unwrap().csi_address, "/run/csi/socket");
+}
+
+#[test]
+fn what_the_attacher_refuses_is_refused_in_its_words() {
+    let table = [
+        ("-logtostderr", "flag provided but not defined: -logtostderr"),
+        ("-alsologtostderr", "flag provided but not defined: -alsologtostderr"),
+        ("-master=x", "flag provided but not defined: -master"),
+        ("-enable-pprof", "flag provided but not defined: -enable-pprof"),
+        ("-v5", "flag provided but not defined: -v5"),
+        (
+            "-leader-election-labels=a",
+            r#"invalid value "a" for flag -leader-election-labels: malformed item in list of labels: a;"#,
+        ),
+        (
+            "-leader-election-labels=",
+            r#"invalid value "" for flag -leader-election-labels: malformed item in list of labels: ;"#,
+        ),
+        ("-automaxprocs=x", r#"invalid boolean value "x" for -automaxprocs: parse error"#),
+        ("-kube-api-qps=fast", r#"invalid value "fast" for flag -kube-api-qps: parse error"#),
+        ("-leader-election-retry-period=5", r#"invalid value "5" for flag -leader-election-retry-period: parse error"#),
+    ];
+    assert_eq!(table.len(), 10);
+    for (word, want) in table {
+        let exit = go_args(&[word]).unwrap_err();
+        assert_eq!(exit.code, 2, "{word}");
+        assert!(exit.message.starts_with(want), "{word}: {exit}");
     }
 }
 
