@@ -9,11 +9,12 @@ pub(crate) mod in_progress;
 pub(crate) mod infeasible;
 pub(crate) mod missing_feature;
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use controller_runtime::{EventKind, Outcome};
 use csi_client::CallError;
+use csi_proto::csi::v1::Volume;
+use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
 use storage_kube::names::ClaimUid;
@@ -25,6 +26,7 @@ use crate::error::{Disposition, Memory, ProvisionError};
 use crate::persistent_volume::persistent_volume;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::save_volume::{self, UnsavedVolume};
+use crate::still_wanted::{until_drained, while_claimed};
 use crate::term_context::TermContext;
 use eligibility::{ClaimDecision, ClaimView};
 use infeasible::SLOW_RETRY;
@@ -46,12 +48,17 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
             let error = ProvisionError::ClassMissing { class: claim.class.to_string() };
             failed(&term, &claim, &error)
         }
+        ClaimDecision::NameTaken(claim, volume) => {
+            let text = format!("PersistentVolume {volume} exists and is for another claim: delete or rename it");
+            if term.tell_once(&uid, &text) {
+                term.events.record(&claim_reference(&claim), EventKind::Warning, "ProvisioningFailed", text);
+            }
+            term.metrics.provision_failed(&claim);
+            Outcome::Done
+        }
         ClaimDecision::LeaveToPopulator(claim, source) => {
             if term.tell_once(&uid, &source.kind) {
-                let text = format!(
-                    "Assuming an external populator will provision the volume (data source {} \"{}\")",
-                    source.kind, source.name
-                );
+                let text = "Assuming an external populator will provision the volume".to_owned();
                 term.events.record(&claim_reference(&claim), EventKind::Normal, "Provisioning", text);
             }
             term.metrics.provision_failed(&claim);
@@ -79,13 +86,14 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
     let claim = term.caches.claims.get(uid);
     let class = claim.as_ref().and_then(|claim| term.caches.classes.get(&claim.class));
     let in_progress = term.in_progress.get(uid);
+    let volume = term.existing_volume(uid);
     eligibility::decide(
         &term.settings,
         &ClaimView {
             claim: claim.as_ref(),
             class: class.as_ref(),
             in_progress: in_progress.as_ref(),
-            volume_exists: term.volume_exists(uid),
+            volume: volume.as_deref(),
             provisioned: term.is_provisioned(uid),
             infeasible_for: term.infeasible.remaining(uid, class.as_ref().map(|class| &class.uid)),
         },
@@ -109,12 +117,10 @@ async fn prepare(
 async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -> Outcome {
     let claim = &plan.claim;
     let remembered = term.in_progress.begin(&plan);
-    let error = match create_volume(term, &plan).await {
+    let wanted = if remembered { until_drained(term) } else { while_claimed(term, &plan) };
+    let error = match create_volume(term, &term.driver.provided(wanted), &plan).await {
         Ok(volume) => {
-            let object = persistent_volume(&term.settings, &plan, &volume);
-            term.provisioned(&claim.uid);
-            save_volume::save(term, UnsavedVolume { plan: Arc::clone(&plan), handle: volume.volume_id, object }).await;
-            term.in_progress.end(&claim.uid);
+            save(term, &plan, volume).await;
             term.metrics.provisioned(claim, started.elapsed());
             return Outcome::Done;
         }
@@ -132,26 +138,47 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
     failed(term, claim, &error)
 }
 
+/// The volume exists: writes its object, or puts it aside, and only then forgets the call.
+async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: Volume) {
+    let object = persistent_volume(&term.settings, plan, &volume);
+    let claim_waits = term.provisioned(&plan.claim.uid);
+    let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle: volume.volume_id, object, claim_waits };
+    save_volume::save(term, unsaved).await;
+    term.in_progress.end(&plan.claim.uid);
+}
+
+/// One more try, when the term drains, to find out what became of calls whose claims are gone: nobody else will ask for
+/// their volumes. Those whose claims are still there are asked for again by the next leader, under the same names.
+pub(crate) async fn last_try(term: &Arc<TermContext>) {
+    let tries = term.in_progress.all().into_iter().filter(|plan| term.caches.claims.get(&plan.claim.uid).is_none());
+    let tries = tries.map(|plan| async move {
+        match create_volume(term, &term.driver, &plan).await {
+            Ok(volume) => save(term, &plan, volume).await,
+            Err(error) => error!(
+                claim = plan.claim.full_name(), volume = %plan.volume_name, err = %error,
+                "the claim is deleted, and the CSI driver may have a volume of this name that no PersistentVolume stands for"
+            ),
+        }
+    });
+    join_all(tries).await;
+}
+
 /// Says why in an event, a metric and a log line; the queue decides when to try again.
 fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Outcome {
     term.metrics.provision_failed(claim);
     if let ProvisionError::CreateVolume(call) = error
         && matches!(call, CallError::Denied { .. })
     {
-        warn!(claim = claim.full_name(), err = %error, "not sent: leadership is ending");
+        warn!(claim = claim.full_name(), err = %error, "claim is not provisioned yet");
         return Outcome::Retry;
     }
-    let mut text = format!("failed to provision volume with StorageClass \"{}\": {error}", claim.class);
-    let outcome = match error.disposition() {
-        Disposition::BackOff(_) => Outcome::Retry,
-        Disposition::SlowRetry => {
-            let _ = write!(
-                text,
-                " (the driver calls the request infeasible: tried again in {} s, or when the StorageClass is replaced)",
-                SLOW_RETRY.as_secs()
-            );
-            Outcome::RetryAfter(SLOW_RETRY)
-        }
+    // Texts of the Go provisioner where the driver's answer is what is told: tools look for them.
+    let (text, outcome) = match error.disposition() {
+        Disposition::BackOff(_) => (error.to_string(), Outcome::Retry),
+        Disposition::SlowRetry => (
+            format!("Volume provisioning failed with infeasible error. Retries will be delayed. {error}"),
+            Outcome::RetryAfter(SLOW_RETRY),
+        ),
     };
     error!(claim = claim.full_name(), err = %error, "claim is not provisioned");
     term.events.record(&claim_reference(claim), EventKind::Warning, "ProvisioningFailed", text);

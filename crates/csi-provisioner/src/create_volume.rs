@@ -5,7 +5,7 @@ pub(crate) mod request;
 use std::time::Duration;
 
 use controller_runtime::EventKind;
-use csi_client::CallError;
+use csi_client::{CallError, ControllerClient};
 use csi_proto::csi::v1::{CreateVolumeResponse, DeleteVolumeRequest, Volume};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -22,21 +22,29 @@ const SLOW_CALL: Duration = Duration::from_secs(1);
 /// Tries to remove a volume that came out too small; all within one `--timeout`.
 const CLEANUP_TRIES: usize = 5;
 
-/// Asks the driver for the volume of a plan.
-pub(crate) async fn create_volume(term: &TermContext, plan: &Plan) -> Result<Volume, ProvisionError> {
-    let response = call(term, plan).await?;
+/// Asks the driver for the volume of a plan. `driver` carries the conditions under which the call may be sent; cleaning
+/// up after it has none but the term.
+pub(crate) async fn create_volume(
+    term: &TermContext,
+    driver: &ControllerClient,
+    plan: &Plan,
+) -> Result<Volume, ProvisionError> {
+    let response = call(term, driver, plan).await?;
     let volume = response.volume.filter(|volume| !volume.volume_id.is_empty()).ok_or(ProvisionError::NoVolume)?;
     let actual = capacity(plan, &volume);
     if actual < plan.requested_bytes {
-        let cleanup = clean_up(term, plan, &volume).await;
-        return Err(ProvisionError::TooSmall { requested: plan.requested_bytes, actual, cleanup });
+        let requested = plan.requested_bytes;
+        return Err(match clean_up(term, plan, &volume).await {
+            Ok(()) => ProvisionError::TooSmall { requested, actual },
+            Err(why) => ProvisionError::TooSmallAndLeft { requested, actual, why },
+        });
     }
     info!(claim = plan.claim.full_name(), volume = %plan.volume_name, handle = volume.volume_id, bytes = actual, "volume created");
     Ok(volume)
 }
 
-async fn call(term: &TermContext, plan: &Plan) -> Result<CreateVolumeResponse, CallError> {
-    let mut call = std::pin::pin!(term.driver.create_volume(plan.request.clone()));
+async fn call(term: &TermContext, driver: &ControllerClient, plan: &Plan) -> Result<CreateVolumeResponse, CallError> {
+    let mut call = std::pin::pin!(driver.create_volume(plan.request.clone()));
     tokio::select! {
         biased;
         outcome = &mut call => return outcome,
@@ -47,8 +55,8 @@ async fn call(term: &TermContext, plan: &Plan) -> Result<CreateVolumeResponse, C
     call.await
 }
 
-/// Removes a volume that must not be used; says how that went.
-async fn clean_up(term: &TermContext, plan: &Plan, volume: &Volume) -> String {
+/// Removes a volume that must not be used.
+async fn clean_up(term: &TermContext, plan: &Plan, volume: &Volume) -> Result<(), String> {
     let request = DeleteVolumeRequest { volume_id: volume.volume_id.clone(), secrets: plan.request.secrets.clone() };
     let tries = async {
         let mut tries = 1;
@@ -64,8 +72,7 @@ async fn clean_up(term: &TermContext, plan: &Plan, volume: &Volume) -> String {
         }
     };
     match timeout(term.settings.timeout, tries).await {
-        Ok(Ok(())) => "it was deleted again".to_owned(),
-        Ok(Err(error)) => format!("deleting it again failed: {error}"),
-        Err(_) => "deleting it again took too long".to_owned(),
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(_) => Err("it took too long".to_owned()),
     }
 }

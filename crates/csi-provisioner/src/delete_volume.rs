@@ -9,6 +9,7 @@ use tracing::warn;
 use crate::error::ReclaimError;
 use crate::records::VolumeRecord;
 use crate::records::volume::{DeletionSecret, VolumeSource};
+use crate::still_wanted::while_reclaimable;
 use crate::term_context::TermContext;
 
 /// Deletes the volume at the driver. An unknown handle is success there (CSI spec, `DeleteVolume`).
@@ -19,7 +20,7 @@ pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> 
         None => Credentials::default(),
     };
     let request = DeleteVolumeRequest { volume_id: handle.to_string(), secrets: secrets.expose() };
-    term.driver.delete_volume(request).await?;
+    term.driver.provided(while_reclaimable(term, volume)).delete_volume(request).await?;
     Ok(())
 }
 
@@ -33,8 +34,7 @@ fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a Vol
     if !term.settings.driver.provisions {
         return Err(ReclaimError::NoDynamicProvisioning { driver: term.settings.names.driver.clone() });
     }
-    let attachments = term.caches.attachments.as_ref().map(|cache| cache.in_group(&volume.name)).unwrap_or_default();
-    match attachments.first() {
+    match term.caches.attachments_of(&volume.name).first() {
         Some(attachment) => {
             Err(ReclaimError::Attached { volume: volume.name.to_string(), attachment: attachment.to_string() })
         }

@@ -43,8 +43,12 @@ pub(crate) enum ProvisionError {
     CreateVolume(#[from] CallError),
     #[error("CSI driver answered CreateVolume without a volume, or with an empty volume_id: the driver must be fixed")]
     NoVolume,
-    #[error("CSI driver created a volume of {actual} bytes where {requested} were requested; {cleanup}")]
-    TooSmall { requested: i64, actual: i64, cleanup: String },
+    #[error("CSI driver created a volume of {actual} bytes where {requested} were requested; it was deleted again")]
+    TooSmall { requested: i64, actual: i64 },
+    #[error(
+        "CSI driver created a volume of {actual} bytes where {requested} were requested, and deleting it again failed: {why}"
+    )]
+    TooSmallAndLeft { requested: i64, actual: i64, why: String },
 }
 
 /// What becomes of the memory of a call in progress.
@@ -54,7 +58,7 @@ pub(crate) enum Memory {
     Unchanged,
     /// The call may have made a volume, or may still: its plan is kept.
     Remember,
-    /// The driver has given a final answer: the next try starts anew.
+    /// The driver has given a final answer, or nothing is left of what it made: the next try starts anew.
     Forget,
 }
 
@@ -73,7 +77,8 @@ impl ProvisionError {
         match self {
             Self::ClassMissing { .. } | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
             Self::Plan(error) => Disposition::BackOff(error.memory()),
-            Self::NoVolume | Self::TooSmall { .. } => Disposition::BackOff(Memory::Remember),
+            Self::NoVolume | Self::TooSmallAndLeft { .. } => Disposition::BackOff(Memory::Remember),
+            Self::TooSmall { .. } => Disposition::BackOff(Memory::Forget),
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),

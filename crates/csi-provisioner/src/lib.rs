@@ -29,6 +29,7 @@ mod records;
 mod run;
 mod save_volume;
 mod settings;
+mod still_wanted;
 mod subscriptions;
 mod term;
 mod term_context;

@@ -11,6 +11,7 @@ use sidecar::feature_gates::FeatureGates;
 use sidecar::shutdown::Shutdown;
 use sidecar::{Exit, Standard, http, kube_config, logging, process_env, termination_log};
 use storage_kube::names::Interner;
+use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
@@ -23,6 +24,10 @@ use crate::term_context::Caches;
 
 /// The API server gives up on a request after a minute; a request without answer for half of it is sent again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a process that does not lead yet waits with its first lists. One that leads at once lists when its term
+/// begins, and that list is the term's barrier: one made before would have to be made again.
+const LISTS_OF_A_STANDBY: Duration = Duration::from_secs(1);
 
 /// How often every object is looked at again, as in the Go provisioner's library.
 const RESYNC: Duration = Duration::from_mins(15);
@@ -161,25 +166,31 @@ fn provisioner_identity(driver: &str) -> String {
     format!("{}-{random}-{driver}", now.as_millis())
 }
 
-/// One watch per kind, for the life of the process.
+/// One watch per kind, for the life of the process, from the first term or soon after.
 pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) -> Caches {
     let names = &settings.names;
+    let begin = CancellationToken::new();
     let (claims, task) =
         Informer::new(Api::all(client.clone()), ClaimProjection { names: names.clone() }, Some(RESYNC));
-    tasks.spawn("claims", task.run());
+    tasks.spawn("claims", when_due(begin.clone(), task.run()));
     let (classes, task) =
         Informer::new(Api::all(client.clone()), ClassProjection { names: names.clone() }, Some(RESYNC));
-    tasks.spawn("classes", task.run());
+    tasks.spawn("classes", when_due(begin.clone(), task.run()));
     let projection = VolumeProjection { names: names.clone(), interner: Interner::new() };
     let (volumes, task) = Informer::new(Api::all(client.clone()), projection, Some(RESYNC));
-    tasks.spawn("volumes", task.run());
+    tasks.spawn("volumes", when_due(begin.clone(), task.run()));
     let attachments = settings.driver.attaches.then(|| {
         let projection = AttachmentProjection { driver: names.driver.clone() };
         let (attachments, task) = Informer::new(Api::all(client.clone()), projection, None);
-        tasks.spawn("attachments", task.run());
+        tasks.spawn("attachments", when_due(begin.clone(), task.run()));
         attachments
     });
-    Caches { claims, classes, volumes, attachments }
+    Caches { claims, classes, volumes, attachments, begin }
+}
+
+async fn when_due(begin: CancellationToken, run: impl Future<Output = ()>) {
+    let _ = tokio::time::timeout(LISTS_OF_A_STANDBY, begin.cancelled()).await;
+    run.await;
 }
 
 fn fatal(error: impl std::error::Error) -> Exit {

@@ -6,13 +6,17 @@
 use std::sync::Arc;
 
 use controller_runtime::{EventKind, Outcome};
+use futures_util::future::join_all;
 use serde_json::Value;
 use storage_kube::names::VolumeName;
+use tokio::time::timeout;
 use tracing::{error, info};
 
 use crate::claim::claim_reference;
 use crate::create_volume::request::Plan;
 use crate::persistent_volume::write::{self, SaveError};
+use crate::records::VolumeRecord;
+use crate::records::volume::VolumeSource;
 use crate::term_context::TermContext;
 
 /// A volume that exists at the driver and not yet in the API.
@@ -22,44 +26,67 @@ pub(crate) struct UnsavedVolume {
     pub(crate) handle: String,
     /// The PersistentVolume to write.
     pub(crate) object: Value,
+    /// The claim was still waiting when the driver answered. Later, one that is bound looks like one that is gone.
+    pub(crate) claim_waits: bool,
 }
 
-/// Writes the object, or puts it aside for [`sync_unsaved`].
+/// Writes the object, or leaves it to [`sync_unsaved`].
 pub(crate) async fn save(term: &TermContext, volume: UnsavedVolume) {
-    if let Err(error) = try_save(term, &volume).await {
-        report(term, &volume, &error);
-        let name = volume.plan.volume_name.clone();
-        term.unsaved.lock().insert(name.clone(), Arc::new(volume));
+    let volume = Arc::new(volume);
+    let name = volume.plan.volume_name.clone();
+    // Before the write: the cache may show the object before the answer to its write is here.
+    term.unsaved.lock().insert(name.clone(), Arc::clone(&volume));
+    if !try_save(term, &volume).await {
         term.queues.unsaved.add_rate_limited(name);
     }
 }
 
-/// Tries again to write a volume that was put aside.
+/// Tries again to write a volume that could not be written.
 pub(crate) async fn sync_unsaved(term: Arc<TermContext>, name: VolumeName) -> Outcome {
     let Some(volume) = term.unsaved.lock().get(&name).cloned() else { return Outcome::Done };
-    match try_save(&term, &volume).await {
-        Ok(()) => {
-            term.unsaved.lock().remove(&name);
-            Outcome::Done
-        }
-        Err(error) => {
-            report(&term, &volume, &error);
-            Outcome::Retry
-        }
+    if try_save(&term, &volume).await { Outcome::Done } else { Outcome::Retry }
+}
+
+/// The volume's object is in the cache: whatever is answered to its write, it has landed, and must not be written again
+/// after it has gone.
+pub(crate) fn seen(term: &TermContext, record: &VolumeRecord) {
+    let volume = term.unsaved.lock().get(&record.name).cloned();
+    let is_this = |volume: &Arc<UnsavedVolume>| {
+        record.claim_uid().as_ref() == Some(&volume.plan.claim.uid)
+            && matches!(&record.source, VolumeSource::Driver(handle) if handle.as_str() == volume.handle)
+    };
+    if let Some(volume) = volume.filter(is_this) {
+        saved(term, &volume);
     }
 }
 
-async fn try_save(term: &TermContext, volume: &UnsavedVolume) -> Result<(), SaveError> {
+/// Writes the object; says whether it is written, by this or, as the cache tells, an earlier try.
+async fn try_save(term: &TermContext, volume: &UnsavedVolume) -> bool {
     let plan = &volume.plan;
-    // Asked before the write: afterwards a claim that is bound already looks like one that is gone.
-    let waiting = term.caches.claims.get(&plan.claim.uid).is_some();
-    write::create(&term.api, &volume.object, &plan.volume_name, &plan.claim.uid, &volume.handle).await?;
+    let written = write::create(&term.api, &volume.object, &plan.volume_name, &plan.claim.uid, &volume.handle).await;
+    match written {
+        Ok(()) => saved(term, volume),
+        Err(error) if term.unsaved.lock().contains_key(&plan.volume_name) => {
+            report(term, volume, &error);
+            return false;
+        }
+        Err(_) => {}
+    }
+    true
+}
+
+/// Tells of it, once.
+fn saved(term: &TermContext, volume: &UnsavedVolume) {
+    let plan = &volume.plan;
+    if term.unsaved.lock().remove(&plan.volume_name).is_none() {
+        return;
+    }
+    term.queues.unsaved.forget(&plan.volume_name);
     info!(claim = plan.claim.full_name(), volume = %plan.volume_name, "PersistentVolume saved");
-    if waiting {
+    if volume.claim_waits {
         let text = format!("Successfully provisioned volume {}", plan.volume_name);
         term.events.record(&claim_reference(&plan.claim), EventKind::Normal, "ProvisioningSucceeded", text);
     }
-    Ok(())
 }
 
 fn report(term: &TermContext, volume: &UnsavedVolume, error: &SaveError) {
@@ -71,13 +98,12 @@ fn report(term: &TermContext, volume: &UnsavedVolume, error: &SaveError) {
     }
 }
 
-/// One more try for every volume that is not written when the term drains. What is left has no object yet: the next
-/// leader's `CreateVolume` for the claim finds it under its name.
+/// One more try for every volume that is not written when the term drains, all within one `--timeout`. What is left has
+/// no object yet: the next leader's `CreateVolume` for the claim finds it under its name.
 pub(crate) async fn last_try(term: &TermContext) {
     let volumes: Vec<_> = term.unsaved.lock().values().cloned().collect();
-    for volume in volumes {
-        if let Err(error) = try_save(term, &volume).await {
-            report(term, &volume, &error);
-        }
+    let tries = join_all(volumes.iter().map(|volume| try_save(term, volume)));
+    if timeout(term.settings.timeout, tries).await.is_err() {
+        error!("the API server does not answer: the PersistentVolumes above are not saved");
     }
 }

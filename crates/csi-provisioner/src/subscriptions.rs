@@ -5,13 +5,11 @@
 
 use std::sync::Arc;
 
-use controller_runtime::{Change, Subscription};
-use storage_kube::names::ClaimUid;
-use storage_kube::uid::Uid;
-
 use crate::records::{AttachmentProjection, ClaimProjection, ClassProjection, VolumeProjection, VolumeRecord};
+use crate::save_volume;
 use crate::term_context::TermContext;
 use crate::volume::decision::{VolumeDecision, decide};
+use controller_runtime::{Change, Subscription};
 
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
@@ -50,7 +48,10 @@ fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
                 queue.forget(change.key);
             }
         }
-        (Some(old), Some(new)) if old.asks_the_same(new) => queue.add_keeping_backoff(change.key.clone()),
+        // What is in progress is repeated with its first request: an update changes nothing about it.
+        (Some(old), Some(new)) if old.asks_the_same(new) || term.in_progress.get(change.key).is_some() => {
+            queue.add_keeping_backoff(change.key.clone());
+        }
         (_, Some(_)) => {
             queue.forget(change.key);
             queue.add(change.key.clone());
@@ -82,6 +83,7 @@ fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
             }
         }
         (old, Some(new)) => {
+            save_volume::seen(term, new);
             if let Some(old) = old.filter(|old| old.uid != new.uid) {
                 volume_gone(term, old);
             }
@@ -98,10 +100,9 @@ fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
 
 fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.reclaimed.forget(&volume.uid);
-    let claim = volume.claim.as_ref().and_then(|claim| claim.uid.as_deref());
-    if let Some(claim) = claim.map(|uid| ClaimUid(Uid::from(uid)))
-        && term.forget_provisioned(&claim)
-    {
+    let Some(claim) = volume.claim_uid() else { return };
+    term.forget_provisioned(&claim);
+    if term.caches.claims.get(&claim).is_some() {
         term.queues.claims.add(claim);
     }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{Backoff, EventRecorder, InformerError, Term, WorkQueueMetrics, run_workers};
+use controller_runtime::{Backoff, EventRecorder, EventWriter, InformerError, Term, WorkQueueMetrics, run_workers};
 use csi_client::Driver;
 use kube::Client;
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
-use crate::claim::sync_claim;
+use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
 use crate::save_volume::{self, sync_unsaved};
 use crate::settings::Settings;
@@ -47,12 +47,29 @@ pub(crate) struct Process {
 /// Works until the term drains. Dropped at any moment when leadership is lost: queues, workers and memory go with it.
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
     let drain = term.draining();
+    process.caches.begin.cancel();
     tokio::select! {
         biased;
         () = drain.cancelled() => return Ok(()),
         () = current(&process) => {}
     }
     info!(term = term.number(), "caches are current, work starts");
+    let (context, writer) = context(&process, &term);
+    let subscriptions = subscribe(&context);
+    let worked = CancellationToken::new();
+    let workers = async {
+        reconcile(&context, process.worker_threads, &drain).await;
+        drop(subscriptions);
+        claim::last_try(&context).await;
+        save_volume::last_try(&context).await;
+        worked.cancel();
+    };
+    tokio::join!(workers, writer.run(worked.clone()));
+    Ok(())
+}
+
+/// Everything of the term that writes or calls, behind its gate; the event writer is to be run.
+pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
     let component = format!("{}_{}_{}", process.settings.names.driver, process.host_name, uuid::Uuid::new_v4());
     let (events, writer) = EventRecorder::new(term.gate().client(&process.events_client), component, String::new());
     let context = Arc::new(TermContext {
@@ -62,6 +79,7 @@ pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infall
         api: term.gate().client(&process.client),
         driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
         events,
+        draining: term.draining(),
         queues: Queues::new(process.backoff, &process.queue_metrics),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
@@ -69,16 +87,7 @@ pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infall
         unsaved: Mutex::default(),
         own_writes: Mutex::default(),
     });
-    let subscriptions = subscribe(&context);
-    let worked = CancellationToken::new();
-    let workers = async {
-        reconcile(&context, process.worker_threads, &drain).await;
-        drop(subscriptions);
-        save_volume::last_try(&context).await;
-        worked.cancel();
-    };
-    tokio::join!(workers, writer.run(worked.clone()));
-    Ok(())
+    (context, writer)
 }
 
 /// How many volumes are written at once when writing them failed before; as in the Go provisioner.

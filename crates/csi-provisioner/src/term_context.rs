@@ -8,6 +8,7 @@ use controller_runtime::{Backoff, EventRecorder, Informer, WorkQueue, WorkQueueM
 use csi_client::ControllerClient;
 use parking_lot::Mutex;
 use storage_kube::names::{ClaimUid, VolumeName};
+use tokio_util::sync::CancellationToken;
 
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
@@ -26,6 +27,15 @@ pub(crate) struct Caches {
     pub(crate) volumes: Informer<VolumeProjection>,
     /// Only for drivers that attach.
     pub(crate) attachments: Option<Informer<AttachmentProjection>>,
+    /// Cancelled when the first term begins, if the caches have not been started before.
+    pub(crate) begin: CancellationToken,
+}
+
+impl Caches {
+    /// Names of the attachments of a volume, whatever their state.
+    pub(crate) fn attachments_of(&self, volume: &VolumeName) -> Vec<Box<str>> {
+        self.attachments.as_ref().map(|attachments| attachments.in_group(volume)).unwrap_or_default()
+    }
 }
 
 /// The queues of one term.
@@ -62,6 +72,8 @@ pub(crate) struct TermContext {
     /// Calls pass while the term's gate is open.
     pub(crate) driver: ControllerClient,
     pub(crate) events: EventRecorder,
+    /// Cancelled when the term starts nothing new.
+    pub(crate) draining: CancellationToken,
     pub(crate) queues: Queues,
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
@@ -80,14 +92,13 @@ pub(crate) struct OwnWrites {
 }
 
 impl TermContext {
-    /// Whether the cache has a volume under one of the names that the claim's volume may have.
-    pub(crate) fn volume_exists(&self, claim: &ClaimUid) -> bool {
+    /// The cached volume under one of the names that the claim's volume may have.
+    pub(crate) fn existing_volume(&self, claim: &ClaimUid) -> Option<Arc<VolumeRecord>> {
         let flags = &self.settings.flags;
         let configured =
-            storage_kube::volume_name::volume_name(&flags.volume_name_prefix, &claim.to_string(), flags.uuid_length)
-                .ok();
+            storage_kube::volume_name::volume_name(&flags.volume_name_prefix, &claim.to_string(), flags.uuid_length);
         let default = VolumeName::from(format!("pvc-{claim}").as_str());
-        configured.into_iter().chain([default]).any(|name| self.caches.volumes.get(&name).is_some())
+        configured.ok().into_iter().chain([default]).find_map(|name| self.caches.volumes.get(&name))
     }
 
     pub(crate) fn is_provisioned(&self, claim: &ClaimUid) -> bool {
@@ -95,10 +106,13 @@ impl TermContext {
     }
 
     /// The claim has its volume; remembered until the cache no longer shows the claim as waiting.
-    pub(crate) fn provisioned(&self, claim: &ClaimUid) {
-        if self.caches.claims.get(claim).is_some() {
+    /// `false` when it does not show it any more.
+    pub(crate) fn provisioned(&self, claim: &ClaimUid) -> bool {
+        let waits = self.caches.claims.get(claim).is_some();
+        if waits {
             self.own_writes.lock().provisioned.insert(claim.clone());
         }
+        waits
     }
 
     /// Whether this text is news for the claim.
@@ -129,7 +143,7 @@ impl TermContext {
     }
 
     /// The volume of a waiting claim has vanished from the API: the claim may be provisioned again.
-    pub(crate) fn forget_provisioned(&self, claim: &ClaimUid) -> bool {
-        self.own_writes.lock().provisioned.remove(claim)
+    pub(crate) fn forget_provisioned(&self, claim: &ClaimUid) {
+        self.own_writes.lock().provisioned.remove(claim);
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use storage_kube::names::VolumeName;
 use storage_kube::wire::{BindingMode, DataSource};
 
 use super::missing_feature::{Content, MissingFeature, content, missing_feature};
 use crate::create_volume::request::Plan;
 use crate::records::class::ClassOwner;
-use crate::records::{ClaimRecord, ClassRecord};
+use crate::records::{ClaimRecord, ClassRecord, VolumeRecord};
 use crate::settings::Settings;
 
 /// What is known about one claim at one moment.
@@ -19,8 +20,8 @@ pub(crate) struct ClaimView<'a> {
     pub(crate) class: Option<&'a Arc<ClassRecord>>,
     /// A `CreateVolume` of this claim whose outcome is not known.
     pub(crate) in_progress: Option<&'a Arc<Plan>>,
-    /// The volume of this claim is in the cache.
-    pub(crate) volume_exists: bool,
+    /// A volume in the cache under the name that this claim's volume would have.
+    pub(crate) volume: Option<&'a VolumeRecord>,
     /// This term has written the volume of this claim, whether or not the cache shows it yet.
     pub(crate) provisioned: bool,
     /// The driver called the request infeasible; time until it may be asked again.
@@ -36,6 +37,8 @@ pub(crate) enum ClaimDecision {
     Ignore,
     /// The driver said that it cannot; leave it alone for so long.
     Delay(Duration),
+    /// Another claim has the volume of this name.
+    NameTaken(Arc<ClaimRecord>, VolumeName),
     /// The class is not there (yet).
     AwaitClass(Arc<ClaimRecord>),
     /// A volume populator does it.
@@ -67,7 +70,12 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if class.binding_mode == Some(BindingMode::WaitForFirstConsumer) && claim.selected_node.is_none() {
         return ClaimDecision::Nothing;
     }
-    if view.volume_exists || class.owner == ClassOwner::Other {
+    if let Some(volume) = view.volume
+        && !volume.is_for(&claim.uid)
+    {
+        return ClaimDecision::NameTaken(Arc::clone(claim), volume.name.clone());
+    }
+    if view.volume.is_some() || class.owner == ClassOwner::Other {
         return ClaimDecision::Ignore;
     }
     if let Content::Populator(source) = content(claim) {

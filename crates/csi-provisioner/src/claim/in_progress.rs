@@ -22,6 +22,10 @@ impl InProgress {
         self.plans.lock().get(claim).cloned()
     }
 
+    pub(crate) fn all(&self) -> Vec<Arc<Plan>> {
+        self.plans.lock().values().cloned().collect()
+    }
+
     /// Remembers the plan before its call is sent; says whether it was remembered already.
     pub(crate) fn begin(&self, plan: &Arc<Plan>) -> bool {
         self.plans.lock().insert(plan.claim.uid.clone(), Arc::clone(plan)).is_some()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_runtime::Projection;
-use storage_kube::names::{ClassName, Interner, VolumeHandle, VolumeName};
+use storage_kube::names::{ClaimUid, ClassName, Interner, VolumeHandle, VolumeName};
 use storage_kube::secret_ref::SecretRef;
 use storage_kube::uid::Uid;
 use storage_kube::wire::{ClaimReference, PersistentVolume, ReclaimPolicy, VolumePhase};
@@ -50,6 +50,19 @@ pub(crate) struct VolumeRecord {
     pub(crate) class: ClassName,
     pub(crate) deletion_secret: DeletionSecret,
     pub(crate) claim: Option<Box<ClaimReference>>,
+}
+
+impl VolumeRecord {
+    /// UID of the claim that the volume is for.
+    pub(crate) fn claim_uid(&self) -> Option<ClaimUid> {
+        let uid = self.claim.as_ref().and_then(|claim| claim.uid.as_deref())?;
+        Some(ClaimUid(Uid::from(uid)))
+    }
+
+    /// Whether the volume is, or can become, this claim's.
+    pub(crate) fn is_for(&self, claim: &ClaimUid) -> bool {
+        self.claim_uid().is_none_or(|uid| uid == *claim)
+    }
 }
 
 /// Keeps the volumes this provisioner is responsible for.

@@ -72,7 +72,8 @@ async fn a_claim_whose_volume_exists_under_either_name_is_not_provisioned() {
         scene.driver.script(Rpc::CreateVolume, Step::fail(Code::Internal, "no"));
         let uid = scene.add_claim(claim("data", "fast"));
         scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 1).await;
-        scene.add_volume(volume(&format!("{prefix}-{uid}"), "h", "Bound", "Delete"));
+        let ours = json!({ "spec": { "claimRef": { "uid": uid } } });
+        scene.add_volume(with(volume(&format!("{prefix}-{uid}"), "h", "Bound", "Delete"), &ours));
         scene.pass(Duration::from_mins(10)).await;
         assert_eq!(scene.count(Rpc::CreateVolume), 1, "{prefix}");
         assert_eq!(provisioned(&scene, "fast", ""), [0, 2, 0], "the failed try, and the one that was not made");

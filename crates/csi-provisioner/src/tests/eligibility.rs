@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use storage_kube::access_mode::Mapping;
 use storage_kube::wire::StorageClass;
 
-use super::objects::{DRIVER, claim, class, with};
+use super::objects::{CLAIM_UID, DRIVER, claim, class, with};
 use super::scene::flags;
 use crate::claim::eligibility::{ClaimDecision, ClaimView, decide};
 use crate::create_volume::request;
@@ -33,12 +33,12 @@ pub(super) fn class_record(class: Value) -> Arc<ClassRecord> {
 }
 
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one field per fact")]
 struct Known {
     claim: Option<Value>,
     class: Option<Value>,
     in_progress: bool,
-    volume_exists: bool,
+    /// UID of the claim that the volume of this name is for.
+    volume_for: Option<&'static str>,
     provisioned: bool,
     infeasible: bool,
 }
@@ -49,11 +49,12 @@ fn decision(known: Known) -> &'static str {
     let class_of = known.class.map(class_record);
     let remembered = Arc::new(super::claims::record(DRIVER, claim("data", "fast")).unwrap());
     let plan = Arc::new(request::plan(&settings, &remembered, &class_record(class("fast", json!({})))).unwrap());
+    let volume = known.volume_for.map(super::volumes::record_for);
     let view = ClaimView {
         claim: record.as_ref(),
         class: class_of.as_ref(),
         in_progress: known.in_progress.then_some(&plan),
-        volume_exists: known.volume_exists,
+        volume: volume.as_ref(),
         provisioned: known.provisioned,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
     };
@@ -62,6 +63,7 @@ fn decision(known: Known) -> &'static str {
         ClaimDecision::Ignore => "ignore",
         ClaimDecision::Delay(_) => "delay",
         ClaimDecision::AwaitClass(_) => "await class",
+        ClaimDecision::NameTaken(..) => "name taken",
         ClaimDecision::LeaveToPopulator(..) => "populator",
         ClaimDecision::Refuse(..) => "refuse",
         ClaimDecision::Resume(_) => "resume",
@@ -87,9 +89,14 @@ fn what_is_done_with_a_claim() {
         ("class missing", Known { claim: ours(), ..Known::default() }, "await class"),
         ("class of another provisioner", Known { claim: ours(), class: foreign_class(), ..Known::default() }, "ignore"),
         (
-            "volume in the cache",
-            Known { claim: ours(), class: fast(), volume_exists: true, ..Known::default() },
+            "its volume in the cache",
+            Known { claim: ours(), class: fast(), volume_for: Some(CLAIM_UID), ..Known::default() },
             "ignore",
+        ),
+        (
+            "another claim's volume under the name",
+            Known { claim: ours(), class: fast(), volume_for: Some("other"), ..Known::default() },
+            "name taken",
         ),
         (
             "volume written by this term",
@@ -120,7 +127,7 @@ fn what_is_done_with_a_claim() {
         ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "refuse"),
         ("populator", Known { claim: source("MyPopulator"), class: fast(), ..Known::default() }, "populator"),
     ];
-    assert_eq!(cases.len(), 17);
+    assert_eq!(cases.len(), 18);
     for (case, known, expected) in cases {
         assert_eq!(decision(known), expected, "{case}");
     }

@@ -54,9 +54,10 @@ fn every_other_failure_has_its_disposition() {
         ("Secret missing", credentials::Error::Missing(secret.clone()).into(), Memory::Unchanged),
         ("Secret binary", credentials::Error::NotUtf8 { secret, key: "k".into() }.into(), Memory::Unchanged),
         ("answer without a volume", ProvisionError::NoVolume, Memory::Remember),
+        ("80 of 100 bytes, deleted again", ProvisionError::TooSmall { requested: 100, actual: 80 }, Memory::Forget),
         (
-            "80 of 100 bytes",
-            ProvisionError::TooSmall { requested: 100, actual: 80, cleanup: String::new() },
+            "80 of 100 bytes, not deleted",
+            ProvisionError::TooSmallAndLeft { requested: 100, actual: 80, why: "busy".into() },
             Memory::Remember,
         ),
         (
@@ -74,7 +75,7 @@ fn every_other_failure_has_its_disposition() {
         ("no gRPC status", lost(Code::Unknown).into(), Memory::Remember),
         ("answer too large", lost(Code::ResourceExhausted).into(), Memory::Remember),
     ];
-    assert_eq!(cases.len(), 11);
+    assert_eq!(cases.len(), 12);
     for (case, error, memory) in cases {
         let error: ProvisionError = error;
         assert_eq!(error.disposition(), Disposition::BackOff(memory), "{case}");

@@ -72,7 +72,7 @@ async fn a_foreign_source_is_left_to_its_populator() {
     let source =
         json!({ "spec": { "dataSourceRef": { "apiGroup": "example.com", "kind": "MyPopulator", "name": "p" } } });
     scene.add_claim(with(claim("data", "fast"), &source));
-    assert!(scene.event("Provisioning").await.contains("MyPopulator"));
+    assert!(scene.event("Provisioning").await.contains("external populator"));
     scene.pass(Duration::from_hours(1)).await;
     assert_eq!(scene.events("Provisioning").len(), 1, "told once, not at every look");
     assert_eq!(scene.count(Rpc::CreateVolume), 0);

@@ -240,3 +240,33 @@ async fn an_in_tree_volume_is_refused_by_name() {
     assert!(scene.event("VolumeFailedDelete").await.contains("in-tree"));
     assert_eq!(scene.count(Rpc::DeleteVolume), 0);
 }
+
+/// The object is replaced by another of its name while the driver deletes the volume.
+#[tokio::test(start_paused = true)]
+async fn a_volume_object_made_anew_under_the_name_is_not_deleted() {
+    let scene = Scene::start().await;
+    scene.add_volume(volume("pv", "h", "Released", "Delete"));
+    scene.api.react(Matcher::of("delete", "persistentvolumes").once(), Reaction::Delay(Duration::from_secs(5)));
+    scene.driver.wait_for_ended_calls(Rpc::DeleteVolume, 1).await;
+    scene.pass(Duration::from_secs(1)).await;
+    scene.api.remove::<PersistentVolume>(None, "pv");
+    let new = scene.add_volume(volume("pv", "h2", "Bound", "Retain"));
+    scene.pass(Duration::from_mins(20)).await;
+    let object = scene.api.get_json::<PersistentVolume>(None, "pv").unwrap();
+    assert_eq!(object["metadata"]["uid"], new["metadata"]["uid"]);
+    assert!(object["metadata"]["deletionTimestamp"].is_null(), "{object}");
+    assert_eq!(scene.count(Rpc::DeleteVolume), 1);
+    assert!(scene.events("VolumeFailedDelete").iter().all(|text| !text.contains("could not be deleted")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_object_that_is_gone_already_is_no_failure() {
+    let scene = Scene::start().await;
+    scene.add_volume(volume("pv", "h", "Released", "Delete"));
+    scene.api.react(Matcher::of("delete", "persistentvolumes").once(), Reaction::Delay(Duration::from_secs(5)));
+    scene.driver.wait_for_ended_calls(Rpc::DeleteVolume, 1).await;
+    scene.pass(Duration::from_secs(1)).await;
+    scene.api.remove::<PersistentVolume>(None, "pv");
+    scene.pass(Duration::from_mins(20)).await;
+    assert_eq!(scene.events("VolumeFailedDelete"), Vec::<String>::new());
+}

@@ -35,11 +35,20 @@ pub(super) fn flags() -> ProvisioningFlags {
     }
 }
 
+/// Whether others may have worked before the term, and when it began.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replica {
+    Only,
+    AtOnce,
+    AfterStandby,
+}
+
 /// A provisioner at work.
 pub(super) struct Scene {
     pub(super) api: FakeApiServer,
     pub(super) driver: FakeDriver,
     pub(super) registry: prometheus::Registry,
+    pub(super) process: Arc<Process>,
     driver_name: String,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
@@ -53,7 +62,27 @@ impl Scene {
 
     /// Starts with other flags or another driver.
     pub(super) async fn with(flags: ProvisioningFlags, identity: impl FnOnce(&mut Identity)) -> Self {
+        Self::build(flags, identity, |_| (), Replica::Only).await
+    }
+
+    /// Starts as a replica that shares its work with others; `prepare` acts on the API server before.
+    pub(super) async fn electing(prepare: impl FnOnce(&FakeApiServer)) -> Self {
+        Self::build(flags(), |_| (), prepare, Replica::AfterStandby).await
+    }
+
+    /// The same, with the lease won before the first list.
+    pub(super) async fn leading_at_once(prepare: impl FnOnce(&FakeApiServer)) -> Self {
+        Self::build(flags(), |_| (), prepare, Replica::AtOnce).await
+    }
+
+    async fn build(
+        flags: ProvisioningFlags,
+        identity: impl FnOnce(&mut Identity),
+        prepare: impl FnOnce(&FakeApiServer),
+        replica: Replica,
+    ) -> Self {
         let api = FakeApiServer::new();
+        prepare(&api);
         let driver = FakeDriver::start().await;
         driver.configure(identity);
         let registry = prometheus::Registry::new();
@@ -86,17 +115,22 @@ impl Scene {
             backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5) },
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
             metrics: ProvisionerMetrics::register(&registry).unwrap(),
-            elects: false,
+            elects: replica != Replica::Only,
         });
+        if replica == Replica::AfterStandby {
+            // A list that began before the lease was won is not enough, so let them all be over.
+            let caches = &process.caches;
+            tokio::join!(caches.claims.synced(), caches.classes.synced(), caches.volumes.synced());
+        }
         let shutdown = CancellationToken::new();
         let (end, ended) = oneshot::channel();
-        let leading =
-            lead(None, shutdown.clone(), Health::new(), move |term| Box::pin(work(Arc::clone(&process), term)));
+        let led = Arc::clone(&process);
+        let leading = lead(None, shutdown.clone(), Health::new(), move |term| Box::pin(work(Arc::clone(&led), term)));
         tasks.spawn("lead", async move {
             Box::pin(leading).await.unwrap();
             let _ = end.send(());
         });
-        Self { api, driver, registry, driver_name, shutdown, ended, _tasks: tasks }
+        Self { api, driver, registry, process, driver_name, shutdown, ended, _tasks: tasks }
     }
 
     /// Ends the term in good order.

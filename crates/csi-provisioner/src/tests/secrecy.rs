@@ -1,7 +1,7 @@
 //! No secret in a log line or an event, at any verbosity.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fake_driver::{Rpc, Step};
@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Event;
 use parking_lot::Mutex;
 use serde_json::json;
 use tonic::Code;
+use tracing::Dispatch;
 
 use super::objects::{claim, class, secret};
 use super::scene::Scene;
@@ -29,6 +30,9 @@ impl Write for Log {
 
 #[tokio::test(start_paused = true)]
 async fn i2_a_canary_secret_is_in_no_log_line_and_no_event() {
+    // With a single subscriber in the process, a call site first reached by a thread without one is switched off for all.
+    static SECOND: OnceLock<Dispatch> = OnceLock::new();
+    SECOND.get_or_init(|| Dispatch::new(tracing_subscriber::registry()));
     let log = Log::default();
     let writer = log.clone();
     let subscriber =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_proto::csi::v1::CreateVolumeRequest;
+use csi_proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse, Volume};
 use fake_driver::{Call, Rpc, Step};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -215,4 +215,39 @@ async fn the_selected_node_stays_on_the_claim_whatever_fails() {
         assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "n1", "{code:?}");
         assert!(scene.writes().is_empty(), "{code:?}: {:?}", scene.writes());
     }
+}
+
+/// An update cannot change a request that is repeated as it is.
+#[tokio::test(start_paused = true)]
+async fn updates_of_a_claim_in_progress_keep_its_backoff() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    scene.driver.script_always(Rpc::CreateVolume, || Step::fail(Code::Aborted, "operation pending"));
+    scene.add_claim(claim("data", "fast"));
+    for round in 0..120 {
+        let change = json!({ "metadata": { "annotations": { "round": round.to_string() } } });
+        scene.api.merge::<PersistentVolumeClaim>("shop", "data", &change);
+        scene.pass(Duration::from_secs(1)).await;
+    }
+    assert!(scene.count(Rpc::CreateVolume) < 12, "{} calls in two minutes", scene.count(Rpc::CreateVolume));
+}
+
+/// A volume that came out too small and was deleted again leaves nothing to find out.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_claim_whose_volumes_come_out_too_small_is_given_up() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    scene.driver.script_always(Rpc::CreateVolume, || {
+        Step::respond(|_: &CreateVolumeRequest| {
+            let volume = Volume { volume_id: "v".into(), capacity_bytes: 1 << 20, ..Volume::default() };
+            Ok(CreateVolumeResponse { volume: Some(volume) })
+        })
+    });
+    scene.add_claim(claim("data", "fast"));
+    scene.driver.wait_for_ended_calls(Rpc::DeleteVolume, 1).await;
+    scene.api.delete::<PersistentVolumeClaim>("shop", "data");
+    scene.pass(Duration::from_hours(1)).await;
+    let before = scene.count(Rpc::CreateVolume);
+    scene.pass(Duration::from_hours(10)).await;
+    assert_eq!(scene.count(Rpc::CreateVolume), before, "nobody wants this volume");
 }

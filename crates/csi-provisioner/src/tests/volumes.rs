@@ -16,6 +16,12 @@ fn record(driver: &str, volume: Value) -> Option<VolumeRecord> {
     VolumeProjection { names: ProvisionerNames::of(driver), interner: Interner::new() }.project(volume)
 }
 
+/// A volume that is for the claim of this UID.
+pub(super) fn record_for(claim: &str) -> VolumeRecord {
+    let claimed = json!({ "spec": { "claimRef": { "uid": claim } } });
+    record(DRIVER, with(volume("pv", "h", "Bound", "Delete"), &claimed)).unwrap()
+}
+
 /// Contract "Responsible for PV?" and the rows of the library's table.
 #[test]
 fn who_is_responsible_for_a_volume() {
