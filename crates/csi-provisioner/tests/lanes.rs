@@ -131,3 +131,20 @@ async fn a_client_side_limit_that_is_used_up_holds_up_neither_events_nor_the_lea
     assert!((1..20).contains(&volumes), "{volumes}: the limit is used up, but not by the start alone");
     assert_eq!(api.list::<Lease>()[0].spec.as_ref().unwrap().lease_transitions, Some(0), "never lost");
 }
+
+/// 5 requests a second, which the Go sidecars allow themselves by default, would take two minutes for these.
+#[tokio::test]
+async fn c1_without_flags_no_limit_of_its_own_slows_the_program_down() {
+    const CLAIMS: usize = 600;
+    let (api, driver, directory) = (FakeApiServer::new(), FakeDriver::start().await, TempDir::new().unwrap());
+    let mut tasks = JoinSet::new();
+    let server = listen(&api, &mut tasks).await;
+    add_class(&api);
+    for number in 0..CLAIMS {
+        add_claim(&api, &format!("data-{number}"));
+    }
+    let _program = start(&kubeconfig(&directory, &server), &driver, &[]);
+    let all = |api: &FakeApiServer| (api.list::<PersistentVolume>().len() == CLAIMS).then_some(());
+    api.until("all volumes", PATIENCE, all).await;
+    assert_eq!(driver.calls_of(Rpc::CreateVolume).len(), CLAIMS);
+}
