@@ -31,6 +31,7 @@ use tokio::time::timeout;
 use self::cache::Cache;
 pub use self::cache::Change;
 use self::complaint::Complaint;
+use self::failure::Failure;
 use self::pause::Pause;
 pub use self::projection::Projection;
 use self::source::Source;
@@ -41,6 +42,10 @@ use crate::jitter::random;
 
 /// How long the barrier waits for a version before it asks the server for a newer one.
 const BARRIER_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long the barrier's first question may take, twice as long each time. The client may offer it connections that have
+/// been dead since before the term, and finds that out by silence alone.
+const FIRST_LIMIT: Duration = Duration::from_secs(2);
 
 /// Why an informer cannot do what was asked of it.
 #[derive(Debug, thiserror::Error)]
@@ -188,8 +193,12 @@ impl<P: Projection> Informer<P> {
         let source = &self.shared.source;
         let mut pause = Pause::new();
         let mut complaint = Complaint::default();
+        let mut limit = FIRST_LIMIT;
         loop {
-            match source.live_version().await {
+            let answer = timeout(limit, source.live_version()).await;
+            let answer = answer.unwrap_or(Err(Failure::NoAnswer(limit)));
+            limit = (limit * 2).min(BARRIER_PATIENCE);
+            match answer {
                 Ok(version) => return Ok(version),
                 Err(failure) => {
                     let text = format!(

@@ -97,6 +97,7 @@ impl Calls {
         let started = Moment::now();
         let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
         let peer_pid = peer.and_then(|peer| peer.pid());
+        tracing::debug!(rpc, "call begins");
         let request = request.into_inner();
         let logged = self.journal.is_some() || tracing::enabled!(tracing::Level::DEBUG);
         let sanitized = if logged { request.sanitized() } else { String::new() };

@@ -101,6 +101,16 @@ async fn the_barrier_waits_for_the_first_list_and_for_a_server_that_is_down() {
     assert_eq!(rig.size("pv-1").as_deref(), Some("1Gi"));
 }
 
+/// As after an outage in which the connections of the client have died without a word.
+#[tokio::test(start_paused = true)]
+async fn the_barrier_asks_again_soon_when_its_question_is_not_answered() {
+    let rig = Rig::synced(&["pv-1"]).await;
+    rig.server.react(Matcher::of("list", "persistentvolumes").times(2), Reaction::Hang);
+    let before = tokio::time::Instant::now();
+    caught_up(&rig).await;
+    assert!(before.elapsed() < 15 * SECOND, "after {:?}", before.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_that_begins_after_the_call_is_enough() {
     for watch_list in [true, false] {
