@@ -2,13 +2,15 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 PROGRAMS := -p csi-provisioner -p local-driver -p e2e
+STATIC := $(shell uname -m)-unknown-linux-musl
+STATIC_GLIBC := $(shell uname -m)-unknown-linux-gnu
 
-.PHONY: help demo test test-fast test-cluster lint fmt programs cluster-programs
+.PHONY: help demo test test-fast test-cluster lint fmt release bench-idle bench-memory programs cluster-programs
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-demo: programs cluster-programs ## A claim becomes a volume on a real control plane, and goes away again
+demo: programs ## A claim becomes a volume on a real control plane, and goes away again
 	@$(CARGO) run --quiet -p e2e --bin demo
 
 test: test-fast test-cluster ## All tests
@@ -16,7 +18,7 @@ test: test-fast test-cluster ## All tests
 test-fast: ## All tests that need no cluster
 	$(CARGO) test --workspace --exclude e2e
 
-test-cluster: programs cluster-programs ## The tests on a real control plane
+test-cluster: programs release cluster-programs ## The tests on a real control plane
 	$(CARGO) test -p e2e
 
 lint: ## Formatting, spelling, clippy, documentation, licences
@@ -28,6 +30,20 @@ lint: ## Formatting, spelling, clippy, documentation, licences
 
 fmt: ## Format the code
 	$(CARGO) fmt --all
+
+release: ## The static programs that people run (about 5 minutes the first time)
+	@if rustup target list --installed | grep -qx $(STATIC) || rustup target add $(STATIC); then \
+		$(CARGO) build --release --target $(STATIC) -p csi-provisioner; \
+	else \
+		echo 'Without the target $(STATIC): a static program with glibc'; \
+		RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --target $(STATIC_GLIBC) -p csi-provisioner; \
+	fi
+
+bench-idle: programs release cluster-programs ## Memory and start of an idle provisioner, beside the Go one
+	@$(CARGO) run --quiet -p bench --bin bench-idle
+
+bench-memory: programs release cluster-programs ## Memory and CPU in a cluster of 20,000 volumes, beside the Go one
+	@$(CARGO) run --quiet -p bench --bin bench-memory
 
 programs:
 	@echo 'Building our programs (about 5 minutes the first time)'

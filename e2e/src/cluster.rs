@@ -14,7 +14,7 @@ use kube::{
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::{kubeconfig, ports::Port};
+use crate::{audit, kubeconfig, ports::Port};
 
 mod account;
 mod certificates;
@@ -29,6 +29,7 @@ const ATTEMPTS: usize = 3;
 const PORT_TAKEN: &str = "address already in use";
 
 static SHARED: OnceCell<Cluster> = OnceCell::const_new();
+static SHARED_AUDITED: OnceCell<Cluster> = OnceCell::const_new();
 static NAMESPACES: AtomicU32 = AtomicU32::new(0);
 
 /// A running control plane. Dropping it ends its processes and removes its directory.
@@ -44,6 +45,14 @@ pub struct Cluster {
     _ports: [Port; 3],
 }
 
+/// Whether the API server writes down requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Auditing {
+    Off,
+    /// Those of service accounts, with the bodies of writes.
+    ServiceAccounts,
+}
+
 /// Files of the cluster that its clients need.
 #[derive(Debug)]
 struct Files {
@@ -57,9 +66,13 @@ impl Cluster {
     /// # Errors
     /// When a program cannot be built or started, or is not ready in time; the message ends with the tail of its log.
     pub async fn start() -> Result<Self> {
+        Self::attempt(Auditing::Off).await
+    }
+
+    async fn attempt(auditing: Auditing) -> Result<Self> {
         let mut attempt = 1;
         loop {
-            match control_plane::start().await {
+            match control_plane::start(auditing).await {
                 Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => attempt += 1,
                 started => return started,
             }
@@ -73,6 +86,22 @@ impl Cluster {
     /// As [`start`](Self::start).
     pub async fn shared() -> Result<&'static Self> {
         SHARED.get_or_try_init(Self::start).await
+    }
+
+    /// Another shared one, whose API server writes down what service accounts ask of it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn shared_with_audit() -> Result<&'static Self> {
+        SHARED_AUDITED.get_or_try_init(|| Self::attempt(Auditing::ServiceAccounts)).await
+    }
+
+    /// The requests answered so far for service accounts, in the order in which they were answered.
+    ///
+    /// # Errors
+    /// When this cluster keeps no audit log, or it cannot be read.
+    pub fn audit(&self) -> Result<Vec<audit::Request>> {
+        audit::read(&control_plane::audit_log(self.directory.path()))
     }
 
     /// A new client with all rights. Clients belong to the runtime that made them, so each test takes its own.

@@ -27,6 +27,7 @@ pub struct Driver {
     process: Option<Process>,
     name: String,
     arguments: Vec<OsString>,
+    socket: PathBuf,
     directory: TempDir,
 }
 
@@ -67,7 +68,8 @@ impl Driver {
     pub fn prepare(name: &str, flags: &[&str]) -> Result<Self> {
         let directory = crate::temporary_directory("driver")?;
         let arguments = flags.iter().map(OsString::from).collect();
-        Ok(Self { process: None, name: name.to_owned(), arguments, directory })
+        let socket = directory.path().join("csi.sock");
+        Ok(Self { process: None, name: name.to_owned(), arguments, socket, directory })
     }
 
     /// Starts it, with the volumes it had, and waits until it serves. Does nothing when it runs.
@@ -86,12 +88,12 @@ impl Driver {
             .argument(path("journal", &self.journal_file()))
             .arguments(&self.arguments);
         let process = self.process.insert(program.start()?);
-        let socket = self.directory.path().join("csi.sock");
+        let socket = &self.socket;
         let serving = eventually("the driver to serve", TO_SERVE, async || {
             if let Some(code) = process.exit_code()? {
                 return Ok(Some(Err(anyhow::anyhow!("local-driver ended with exit code {code}"))));
             }
-            Ok(UnixStream::connect(&socket).await.is_ok().then_some(Ok(())))
+            Ok(UnixStream::connect(socket).await.is_ok().then_some(Ok(())))
         });
         serving.await.flatten().with_context(|| process.tail())
     }
@@ -133,6 +135,15 @@ impl Driver {
         self.process.as_mut()
     }
 
+    /// Waits until a call of an RPC has arrived. Only a driver with `--log-level=debug` tells.
+    ///
+    /// # Errors
+    /// When none does within `bound`, or the driver does not run.
+    pub async fn called(&mut self, rpc: &str, bound: Duration) -> Result<()> {
+        let process = self.process.as_mut().context("the driver does not run")?;
+        process.logged(&format!("call begins rpc={rpc:?}"), bound).await
+    }
+
     /// The plugin name.
     pub fn name(&self) -> &str {
         &self.name
@@ -140,7 +151,17 @@ impl Driver {
 
     /// `unix://` and the path of its socket.
     pub fn address(&self) -> String {
-        format!("unix://{}", self.directory.path().join("csi.sock").display())
+        format!("unix://{}", self.socket.display())
+    }
+
+    /// Path of its socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Gives it the socket path of another; it counts from the next start.
+    pub fn serve_at(&mut self, socket: &Path) {
+        socket.clone_into(&mut self.socket);
     }
 
     /// Where its volumes and their records are.

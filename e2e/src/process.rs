@@ -91,9 +91,12 @@ impl Program {
         if let Some(stdout) = supervisor.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let mut process = Process { name: self.name.clone(), log: self.log.clone(), pid: 0, supervisor, quiet: false };
-        let Ok(pid) = line.trim().parse() else { bail!("{} did not start: {}", self.name, process.tail()) };
+        let (name, log) = (self.name.clone(), self.log.clone());
+        let mut process = Process { name, log, pid: 0, started_monotonic_nanos: 0, supervisor, quiet: false };
+        let announced = line.trim().split_once(' ').and_then(|(pid, at)| Some((pid.parse().ok()?, at.parse().ok()?)));
+        let Some((pid, at)) = announced else { bail!("{} did not start: {}", self.name, process.tail()) };
         process.pid = pid;
+        process.started_monotonic_nanos = at;
         Ok(process)
     }
 }
@@ -104,6 +107,7 @@ pub struct Process {
     name: String,
     log: PathBuf,
     pid: i32,
+    started_monotonic_nanos: i64,
     supervisor: Child,
     /// Ended on request: its log is not of interest when the test fails later.
     quiet: bool,
@@ -113,6 +117,12 @@ impl Process {
     /// Process id of the program itself, as a CSI driver sees its peer.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Nanoseconds on the monotonic clock of this boot, right before the program was started: comparable with a driver's
+    /// journal.
+    pub fn started_monotonic_nanos(&self) -> i64 {
+        self.started_monotonic_nanos
     }
 
     /// Everything it has written, earlier runs with the same log included.

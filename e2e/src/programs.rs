@@ -66,8 +66,17 @@ pub const CSI_SANITY: GoProgram = GoProgram {
     takes: "1 minute",
 };
 
+/// The Go provisioner, which ours is compared with and shares a Lease with.
+pub const GO_CSI_PROVISIONER: GoProgram = GoProgram {
+    name: "go-csi-provisioner",
+    module: "peers",
+    package: "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner",
+    link_flags: STRIPPED,
+    takes: "5 minutes",
+};
+
 /// Everything the tests and the demo run.
-pub const ALL: &[GoProgram] = &[ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, CSI_SANITY];
+pub const ALL: &[GoProgram] = &[ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, CSI_SANITY, GO_CSI_PROVISIONER];
 
 /// Path of a program, built first when the cache does not have it. Blocks for minutes then; others that need a
 /// program meanwhile, in this process or another, wait.

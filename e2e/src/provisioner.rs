@@ -1,6 +1,10 @@
-//! Our `csi-provisioner` as a process.
+//! A `csi-provisioner` as a process: ours, or one with the same flags.
 
-use std::{path::Path, time::Duration};
+use std::{
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::Signal;
@@ -11,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    binary::bin,
+    binary::{bin, release_bin},
     eventually::eventually,
     ports::Port,
     process::{Process, Program},
@@ -36,19 +40,43 @@ pub struct Provisioner {
 }
 
 impl Settings {
-    /// A provisioner for a driver's socket, which authenticates with a kubeconfig and serves metrics and health.
+    /// Ours, for a driver's socket, which authenticates with a kubeconfig and serves metrics and health.
     ///
     /// # Errors
     /// When it is not built.
     pub fn new(kubeconfig: &Path, csi_address: &str) -> Result<Self> {
+        Self::of("csi-provisioner", bin("csi-provisioner")?, kubeconfig, csi_address)
+    }
+
+    /// The release build of ours.
+    ///
+    /// # Errors
+    /// When it is not built.
+    pub fn release(kubeconfig: &Path, csi_address: &str) -> Result<Self> {
+        Self::of("csi-provisioner", release_bin("csi-provisioner")?, kubeconfig, csi_address)
+    }
+
+    /// The same with another executable; `name` is for messages and its log.
+    pub(crate) fn of(name: &str, executable: PathBuf, kubeconfig: &Path, csi_address: &str) -> Result<Self> {
         let directory = crate::temporary_directory("provisioner")?;
         let port = Port::claim()?;
-        let program = Program::new("csi-provisioner", bin("csi-provisioner")?, directory.path())
+        let program = Program::new(name, executable, directory.path())
             .argument(format!("--kubeconfig={}", kubeconfig.display()))
             .argument(format!("--csi-address={csi_address}"))
             .argument(format!("--http-endpoint={}", port.address()))
             .argument("--v=5");
         Ok(Self { program, directory, port })
+    }
+
+    /// Starts the program under another file name, which is how it names itself to the API server.
+    ///
+    /// # Errors
+    /// When its directory cannot be written.
+    pub(crate) fn called(mut self, name: &str) -> Result<Self> {
+        let link = self.directory.path().join(name);
+        symlink(&self.program.path, &link).with_context(|| format!("cannot make {}", link.display()))?;
+        self.program.path = link;
+        Ok(self)
     }
 
     /// Adds a flag, later ones win.

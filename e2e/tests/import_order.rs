@@ -28,7 +28,7 @@ const SIDECARS: &[&str] = &[
 ];
 /// Drivers: they know the wire and nothing of Kubernetes.
 const DRIVERS: &[&str] = &["local-driver", "fake-driver"];
-const TEST_ONLY: &[&str] = &["fake-apiserver", "fake-driver", "e2e"];
+const TEST_ONLY: &[&str] = &["fake-apiserver", "fake-driver", "e2e", "bench"];
 /// Crates that make something depend on Kubernetes.
 const KUBERNETES: &[&str] = &["kube", "k8s-openapi", "kube-runtime", "kube-client", "kube-core"];
 

@@ -74,7 +74,7 @@ async fn a_program_outlives_no_killed_owner_and_its_directory_goes_too() {
         .unwrap();
     let mut line = String::new();
     BufReader::new(supervisor.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let pid = line.trim().parse().unwrap();
+    let pid = line.split(' ').next().unwrap().parse().unwrap();
     assert!(is_there(pid));
     // What the system does with the pipe when the owner is killed.
     drop(supervisor.stdin.take());

@@ -1,7 +1,7 @@
 //! Runs one program and ends it with its owner.
 //!
-//! `supervise [--remove DIR] PROGRAM [ARGUMENT...]` prints the process id of the program on standard output and obeys
-//! standard input: `t` ends the program (TERM, then KILL), `k` kills it, and the end of input means that the owner is
+//! `supervise [--remove DIR] PROGRAM [ARGUMENT...]` prints the process id of the program on standard output, and the
+//! nanoseconds on the monotonic clock right before it was started. It obeys standard input: `t` ends the program (TERM, then KILL), `k` kills it, and the end of input means that the owner is
 //! gone: the program is ended and DIR removed, since nobody else will. Output of the program goes to our standard
 //! error. The exit code is the program's, 128 + N when signal N ended it, 127 when it could not be started.
 
@@ -13,7 +13,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    time::{ClockId, Timespec, clock_gettime},
+};
 use tokio::{
     io::AsyncReadExt as _,
     net::unix::pipe,
@@ -51,6 +54,7 @@ async fn run(mut arguments: Vec<OsString>) -> Result<u8> {
     let mut orders = pipe::Receiver::from_owned_fd(std::io::stdin().as_fd().try_clone_to_owned()?)
         .context("standard input must be a pipe")?;
     let log = || std::io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
+    let starting = clock_gettime(ClockId::Monotonic);
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -59,7 +63,7 @@ async fn run(mut arguments: Vec<OsString>) -> Result<u8> {
         .process_group(0)
         .spawn()
         .with_context(|| format!("cannot start {}", program.display()))?;
-    announce(&child)?;
+    announce(&child, starting)?;
     let (status, orphaned) = supervise(&mut child, &mut orders).await?;
     if let (true, Some(directory)) = (orphaned, leftovers) {
         // Others of the same owner may still write there; whoever is last succeeds.
@@ -68,10 +72,11 @@ async fn run(mut arguments: Vec<OsString>) -> Result<u8> {
     Ok(exit_code(status))
 }
 
-/// The owner reads this line to know the program's id.
+/// The owner reads this line to know the program's id, and when it was started.
 #[expect(clippy::print_stdout, reason = "the line is the protocol")]
-fn announce(child: &Child) -> Result<()> {
-    println!("{}", child.id().context("the program ended at once")?);
+fn announce(child: &Child, started: Timespec) -> Result<()> {
+    let nanos = started.tv_sec * 1_000_000_000 + started.tv_nsec;
+    println!("{} {nanos}", child.id().context("the program ended at once")?);
     Ok(())
 }
 

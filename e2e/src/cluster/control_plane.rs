@@ -1,15 +1,16 @@
 //! The three programs, with the flags that make them small and quick.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use super::{
-    Cluster, Files,
+    Auditing, Cluster, Files,
     certificates::{self, Certificates},
     component::{Component, Readiness},
 };
 use crate::{
+    audit,
     kubeconfig::{self, Credentials},
     ports::Port,
     process::Program,
@@ -21,7 +22,7 @@ const CONTROLLERS: &str = "persistentvolume-binder-controller,persistentvolumecl
     persistentvolume-protection-controller,namespace-controller";
 
 /// One attempt, with ports claimed for it.
-pub(super) async fn start() -> Result<Cluster> {
+pub(super) async fn start(auditing: Auditing) -> Result<Cluster> {
     let directory = crate::temporary_directory("cluster")?;
     let ports = [Port::claim()?, Port::claim()?, Port::claim()?];
     let [store, store_peers, api] = &ports;
@@ -35,7 +36,14 @@ pub(super) async fn start() -> Result<Cluster> {
 
     let etcd = etcd(directory.path(), store, store_peers).await?;
     let mut etcd = Component::new(etcd, Readiness::Immediate);
-    let apiserver = apiserver(directory.path(), store, api, &certificates).await?;
+    let mut apiserver = apiserver(directory.path(), store, api, &certificates).await?;
+    if auditing == Auditing::ServiceAccounts {
+        let policy = directory.path().join("audit-policy.json");
+        std::fs::write(&policy, audit::policy().to_string())?;
+        apiserver = apiserver
+            .argument(format!("--audit-policy-file={}", policy.display()))
+            .argument(format!("--audit-log-path={}", audit_log(directory.path()).display()));
+    }
     let mut apiserver = Component::new(apiserver, Readiness::Apiserver { kubeconfig: admin.clone() });
     let controllers = controller_manager(directory.path(), &admin).await?;
     let mut controller_manager = Component::new(controllers, Readiness::Immediate);
@@ -55,6 +63,11 @@ pub(super) async fn start() -> Result<Cluster> {
         directory,
         _ports: ports,
     })
+}
+
+/// Where an auditing API server of the cluster in that directory writes.
+pub(super) fn audit_log(directory: &Path) -> PathBuf {
+    directory.join("audit.log")
 }
 
 async fn etcd(directory: &Path, clients: &Port, peers: &Port) -> Result<Program> {

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use e2e::provisioner::Settings;
-
-use crate::scene::PATIENCE;
+use e2e::scene::PATIENCE;
 
 #[tokio::test]
 async fn bad_input_ends_the_start_with_a_code_and_a_message() -> Result<()> {

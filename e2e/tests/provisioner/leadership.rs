@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use e2e::scene::{PATIENCE, Scene};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::json;
-
-use crate::scene::{PATIENCE, Scene};
 
 /// Both replicas run on this machine, so they have one host name, as two hostNetwork pods on a node do.
 #[tokio::test]

@@ -5,5 +5,4 @@
 mod input;
 mod leadership;
 mod restarts;
-mod scene;
 mod volumes;

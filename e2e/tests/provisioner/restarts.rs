@@ -2,9 +2,8 @@
 
 use anyhow::Result;
 use e2e::Cluster;
+use e2e::scene::{PATIENCE, Scene};
 use serde_json::json;
-
-use crate::scene::{PATIENCE, Scene};
 
 #[tokio::test]
 async fn driver_goes_down_and_comes_back() -> Result<()> {

@@ -1,13 +1,12 @@
 //! Claims become volumes, and go away again.
 
 use anyhow::Result;
+use e2e::scene::{PATIENCE, Scene};
 use e2e::{Cluster, eventually};
 use k8s_openapi::api::core::v1::{PersistentVolume, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
-
-use crate::scene::{PATIENCE, Scene};
 
 #[tokio::test]
 async fn a_claim_is_provisioned_bound_and_deleted() -> Result<()> {

@@ -1,39 +1,49 @@
 //! A driver, a class, a namespace and a service account of one test, in the cluster that the tests share.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use e2e::cluster::Account;
-use e2e::{Cluster, Driver, Provisioner, eventually, provisioner};
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::cluster::Account;
+use crate::eventually::{self, eventually};
+use crate::proxy::Proxy;
+use crate::{Cluster, Driver, Provisioner, provisioner};
+
 /// Bound of each wait. Real programs on a busy machine: long, and never slept through.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
-static DRIVERS: AtomicU32 = AtomicU32::new(0);
+static SCENES: AtomicU32 = AtomicU32::new(0);
 
-pub(crate) struct Scene {
-    pub(crate) client: Client,
-    pub(crate) driver: Driver,
-    pub(crate) namespace: String,
-    pub(crate) account: Account,
+/// What one test works with.
+pub struct Scene {
+    /// With all rights.
+    pub client: Client,
+    /// Serves the driver of the class.
+    pub driver: Driver,
+    /// Of the claims, the lease and the service account.
+    pub namespace: String,
+    /// What the replicas authenticate as.
+    pub account: Account,
     /// Name of the class, and part of the driver's name.
-    pub(crate) class: String,
+    pub class: String,
 }
 
 impl Scene {
     /// In the shared cluster, with a driver that runs with these flags.
-    pub(crate) async fn start(purpose: &str, driver_flags: &[&str]) -> Result<Self> {
+    pub async fn start(purpose: &str, driver_flags: &[&str]) -> Result<Self> {
         Self::start_in(Cluster::shared().await?, purpose, driver_flags).await
     }
 
-    pub(crate) async fn start_in(cluster: &Cluster, purpose: &str, driver_flags: &[&str]) -> Result<Self> {
-        let class = format!("{purpose}-{}", DRIVERS.fetch_add(1, Ordering::Relaxed));
+    /// In a cluster that is this test's own.
+    pub async fn start_in(cluster: &Cluster, purpose: &str, driver_flags: &[&str]) -> Result<Self> {
+        let class = format!("{purpose}-{}", SCENES.fetch_add(1, Ordering::Relaxed));
         let driver = Driver::start(&format!("{class}.outrigger.dev"), driver_flags).await?;
         let namespace = cluster.namespace(purpose).await?;
         let account = cluster.upstream_provisioner_account(&namespace).await?;
@@ -43,21 +53,28 @@ impl Scene {
     }
 
     /// A replica that competes for the lease; `Settings::start` starts it.
-    pub(crate) fn replica(&self) -> Result<provisioner::Settings> {
-        let settings = provisioner::Settings::new(&self.account.kubeconfig, &self.driver.address())?;
+    pub fn replica(&self) -> Result<provisioner::Settings> {
+        self.replica_with(&self.account.kubeconfig)
+    }
+
+    /// The same, which reaches the API server through a proxy.
+    pub fn replica_behind(&self, proxy: &Proxy) -> Result<provisioner::Settings> {
+        self.replica_with(proxy.kubeconfig())
+    }
+
+    fn replica_with(&self, kubeconfig: &Path) -> Result<provisioner::Settings> {
+        let settings = provisioner::Settings::new(kubeconfig, &self.driver.address())?;
         let namespace = format!("--leader-election-namespace={}", self.namespace);
         Ok(settings.flag("--leader-election").flag(&namespace))
     }
 
     /// A replica that leads.
-    pub(crate) async fn leader(&self) -> Result<Provisioner> {
-        let mut leader = self.replica()?.start()?;
-        leader.process().logged("work starts", PATIENCE).await?;
-        Ok(leader)
+    pub async fn leader(&self) -> Result<Provisioner> {
+        leading(self.replica()?).await
     }
 
     /// Replaces the class of this scene by one with these fields more.
-    pub(crate) async fn add_class(&self, fields: &Value) -> Result<()> {
+    pub async fn add_class(&self, fields: &Value) -> Result<()> {
         let classes: Api<StorageClass> = Api::all(self.client.clone());
         let _ = classes.delete(&self.class, &DeleteParams::default()).await;
         let mut class = json!({ "metadata": { "name": self.class }, "provisioner": self.driver.name() });
@@ -71,16 +88,18 @@ impl Scene {
         Ok(())
     }
 
-    pub(crate) fn claims(&self) -> Api<PersistentVolumeClaim> {
+    /// The claims of the namespace.
+    pub fn claims(&self) -> Api<PersistentVolumeClaim> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub(crate) fn volumes(&self) -> Api<PersistentVolume> {
+    /// All PersistentVolumes of the cluster.
+    pub fn volumes(&self) -> Api<PersistentVolume> {
         Api::all(self.client.clone())
     }
 
     /// Creates a claim of 1 MiB, with these fields more in its spec.
-    pub(crate) async fn claim(&self, name: &str, fields: &Value) -> Result<()> {
+    pub async fn claim(&self, name: &str, fields: &Value) -> Result<()> {
         let mut spec = json!({
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": self.class,
@@ -95,7 +114,7 @@ impl Scene {
     }
 
     /// Waits until the claim is Bound and gives the name of its volume.
-    pub(crate) async fn bound(&self, name: &str) -> Result<String> {
+    pub async fn bound(&self, name: &str) -> Result<String> {
         let phase = |claim: &PersistentVolumeClaim| claim.status.as_ref().and_then(|status| status.phase.clone());
         let claims = self.claims();
         let bound = eventually::object(&claims, name, "the claim to be Bound", PATIENCE, |claim| {
@@ -104,13 +123,14 @@ impl Scene {
         bound.await?.spec.and_then(|spec| spec.volume_name).context("a Bound claim names its volume")
     }
 
-    pub(crate) async fn delete_claim(&self, name: &str) -> Result<()> {
+    /// Deletes a claim and does not wait for its end.
+    pub async fn delete_claim(&self, name: &str) -> Result<()> {
         self.claims().delete(name, &DeleteParams::default()).await.context("cannot delete the claim")?;
         Ok(())
     }
 
     /// Waits until the volume's object and the driver's volume are gone.
-    pub(crate) async fn gone(&self, volume: &str) -> Result<()> {
+    pub async fn gone(&self, volume: &str) -> Result<()> {
         eventually::gone(&self.volumes(), volume, PATIENCE).await?;
         eventually("the driver's volumes to be gone", PATIENCE, async || {
             Ok((self.backend_volumes()? == 0).then_some(()))
@@ -119,17 +139,24 @@ impl Scene {
     }
 
     /// How many volumes the driver has.
-    pub(crate) fn backend_volumes(&self) -> Result<usize> {
+    pub fn backend_volumes(&self) -> Result<usize> {
         Ok(std::fs::read_dir(self.driver.state_directory().join("volumes"))?.count())
     }
 
+    /// How many PersistentVolumes of this class there are.
+    pub async fn volume_objects(&self) -> Result<usize> {
+        let all = self.volumes().list(&ListParams::default()).await?;
+        let class = |volume: &PersistentVolume| volume.spec.as_ref().and_then(|spec| spec.storage_class_name.clone());
+        Ok(all.items.iter().filter(|volume| class(volume).as_deref() == Some(&*self.class)).count())
+    }
+
     /// Waits for an event of the namespace with this reason and text.
-    pub(crate) async fn event(&self, reason: &str, text: &str) -> Result<()> {
+    pub async fn event(&self, reason: &str, text: &str) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let what = format!("an event {reason} that says {text:?}");
         let mut seen = Vec::new();
         let found = eventually(&what, PATIENCE, async || {
-            let all = events.list(&kube::api::ListParams::default()).await?;
+            let all = events.list(&ListParams::default()).await?;
             seen = all
                 .items
                 .into_iter()
@@ -141,7 +168,17 @@ impl Scene {
     }
 
     /// The codes of all finished calls of one RPC.
-    pub(crate) fn codes(&self, rpc: &str) -> Result<Vec<String>> {
+    pub fn codes(&self, rpc: &str) -> Result<Vec<String>> {
         Ok(self.driver.calls(rpc)?.into_iter().map(|call| call.code).collect())
     }
+}
+
+/// Starts a replica and waits until it leads and works.
+///
+/// # Errors
+/// When it does not lead in time, with the tail of its log.
+pub async fn leading(settings: provisioner::Settings) -> Result<Provisioner> {
+    let mut leader = settings.start()?;
+    leader.process().logged("work starts", PATIENCE).await?;
+    Ok(leader)
 }

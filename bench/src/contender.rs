@@ -1,0 +1,88 @@
+//! The two provisioners that are compared.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use e2e::cluster::Account;
+use e2e::{Driver, Footprint, Provisioner, eventually, peer, provisioner::Settings};
+
+/// Bound of each wait for one of them.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Whose provisioner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// The release build of ours.
+    Outrigger,
+    /// The Go provisioner.
+    Go,
+}
+
+impl Contender {
+    /// Both, in the order of the columns.
+    pub const BOTH: [Self; 2] = [Self::Outrigger, Self::Go];
+
+    /// Heading of its column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Outrigger => "Outrigger",
+            Self::Go => "Go",
+        }
+    }
+
+    /// Starts one beside a driver, as its upstream deployment does: with a service account and leader election. The flags
+    /// are the same for both.
+    ///
+    /// # Errors
+    /// When it is not built or cannot be started.
+    pub async fn start(self, account: &Account, driver: &Driver) -> Result<Run> {
+        let settings = match self {
+            Self::Outrigger => Settings::release(&account.kubeconfig, &driver.address())?,
+            Self::Go => peer::provisioner_with_defaults(&account.kubeconfig, &driver.address()).await?,
+        };
+        let namespace = format!("--leader-election-namespace={}", account.namespace);
+        let provisioner = settings.flag("--leader-election").flag(&namespace).flag("--v=2").start()?;
+        Ok(Run { provisioner })
+    }
+}
+
+/// A running provisioner.
+#[derive(Debug)]
+pub struct Run {
+    provisioner: Provisioner,
+}
+
+impl Run {
+    /// What it takes at this moment.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn footprint(&mut self) -> Result<Footprint> {
+        Footprint::of(self.provisioner.pid()).with_context(|| self.provisioner.process().tail())
+    }
+
+    /// Waits until it has sent a call to the driver, and gives the time from its start to the arrival of that call there.
+    ///
+    /// # Errors
+    /// When it does not within two minutes.
+    pub async fn first_call(&mut self, driver: &Driver, rpc: Option<&str>) -> Result<Duration> {
+        let pid = self.provisioner.pid();
+        let started = self.provisioner.process().started_monotonic_nanos();
+        let what = format!("a call from process {pid}");
+        let called = eventually(&what, PATIENCE, async || {
+            let calls = driver.journal()?.into_iter();
+            let ours = calls.filter(|call| call.peer_pid == Some(pid) && rpc.is_none_or(|rpc| call.rpc == rpc));
+            Ok(ours.map(|call| call.started_monotonic_nanos).min())
+        });
+        let called = called.await.with_context(|| self.provisioner.process().tail())?;
+        Ok(Duration::from_nanos(u64::try_from(called - started)?))
+    }
+
+    /// Ends it in good order.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn stop(mut self) -> Result<()> {
+        self.provisioner.process().stop().await.map(drop)
+    }
+}

@@ -1,0 +1,6 @@
+//go:build tools
+
+// Package tools pins the Go sidecars that ours are compared with.
+package tools
+
+import _ "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner"

@@ -1,0 +1,169 @@
+//! Many volumes at once, without a driver making them: what a large cluster looks like to a process that starts.
+
+use anyhow::{Context as _, Result, ensure};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::Request;
+use kube::Client;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// More do not make the API server faster.
+const AT_ONCE: usize = 48;
+/// Bytes of an annotation that nobody reads, as other controllers leave them.
+const UNREAD: usize = 512;
+
+/// Claims, each bound to a volume, each attached to a node.
+#[derive(Clone, Debug)]
+pub struct Population {
+    /// Where the claims are.
+    pub namespace: String,
+    /// CSI driver of the volumes.
+    pub driver: String,
+    /// How many of each kind.
+    pub count: usize,
+}
+
+#[derive(Deserialize)]
+struct Created {
+    metadata: Identity,
+}
+
+#[derive(Deserialize)]
+struct Identity {
+    uid: String,
+}
+
+impl Population {
+    /// Creates them all. Nobody needs to run who binds them: they name each other from the start, though their phase is
+    /// never set.
+    ///
+    /// # Errors
+    /// When the API server refuses one.
+    pub async fn create(&self, client: &Client) -> Result<()> {
+        let created = (0..self.count).map(|number| self.create_one(client, number));
+        stream::iter(created).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    async fn create_one(&self, client: &Client, number: usize) -> Result<()> {
+        let claims = format!("/api/v1/namespaces/{}/persistentvolumeclaims", self.namespace);
+        let uid = post(client, &claims, &self.claim(number)).await?;
+        post(client, "/api/v1/persistentvolumes", &self.volume(number, &uid)).await?;
+        post(client, "/apis/storage.k8s.io/v1/volumeattachments", &self.attachment(number)).await?;
+        Ok(())
+    }
+
+    fn volume_name(&self, number: usize) -> String {
+        format!("pvc-{}-{number:06}", self.namespace)
+    }
+
+    fn claim(&self, number: usize) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": format!("data-database-{number:06}"),
+                "labels": { "app.kubernetes.io/name": "database", "app.kubernetes.io/instance": number.to_string() },
+                "annotations": {
+                    "pv.kubernetes.io/bind-completed": "yes",
+                    "pv.kubernetes.io/bound-by-controller": "yes",
+                    "volume.beta.kubernetes.io/storage-provisioner": self.driver,
+                    "volume.kubernetes.io/storage-provisioner": self.driver,
+                    "backup.example.com/plan": "x".repeat(UNREAD),
+                },
+                "finalizers": ["kubernetes.io/pvc-protection"],
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": self.driver, "volumeMode": "Filesystem",
+                "resources": { "requests": { "storage": "10Gi" } }, "volumeName": self.volume_name(number),
+            },
+        })
+    }
+
+    fn volume(&self, number: usize, claim_uid: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {
+                "name": self.volume_name(number),
+                "annotations": {
+                    "pv.kubernetes.io/provisioned-by": self.driver,
+                    "volume.kubernetes.io/provisioner-deletion-secret-name": "",
+                    "volume.kubernetes.io/provisioner-deletion-secret-namespace": "",
+                    "backup.example.com/plan": "x".repeat(UNREAD),
+                },
+                "finalizers": ["external-provisioner.volume.kubernetes.io/finalizer", "kubernetes.io/pv-protection"],
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "10Gi" }, "volumeMode": "Filesystem",
+                "persistentVolumeReclaimPolicy": "Delete", "storageClassName": self.driver,
+                "claimRef": {
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": self.namespace,
+                    "name": format!("data-database-{number:06}"), "uid": claim_uid,
+                },
+                "csi": {
+                    "driver": self.driver, "volumeHandle": format!("vol-0123456789abcdef{number:06}"), "fsType": "ext4",
+                    "volumeAttributes": { "storage.kubernetes.io/csiProvisionerIdentity": "1700000000000-1234-driver" },
+                },
+            },
+        })
+    }
+
+    fn attachment(&self, number: usize) -> Value {
+        json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+            "metadata": { "name": format!("csi-{}-{number:06}", self.namespace) },
+            "spec": {
+                "attacher": self.driver, "nodeName": format!("node-{:03}", number % 200),
+                "source": { "persistentVolumeName": self.volume_name(number) },
+            },
+        })
+    }
+}
+
+/// Creates an unbound claim that waits for a provisioner, as the volume controller leaves it: for clusters in which that
+/// controller does not run.
+///
+/// # Errors
+/// When the API server refuses it.
+pub async fn create_waiting_claim(client: &Client, namespace: &str, name: &str, driver: &str) -> Result<()> {
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": { "name": name, "annotations": { "volume.kubernetes.io/storage-provisioner": driver } },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": driver,
+            "resources": { "requests": { "storage": "1Mi" } },
+        },
+    });
+    post(client, &format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"), &claim).await?;
+    Ok(())
+}
+
+/// Creates many of them at once, with numbers for names.
+///
+/// # Errors
+/// When the API server refuses one.
+pub async fn create_waiting_claims(client: &Client, namespace: &str, driver: &str, count: usize) -> Result<()> {
+    let created = (0..count).map(|number| async move {
+        create_waiting_claim(client, namespace, &format!("waits-{number:06}"), driver).await
+    });
+    stream::iter(created).buffer_unordered(AT_ONCE).try_collect().await
+}
+
+/// Creates the StorageClass of a driver, under the driver's name.
+///
+/// # Errors
+/// When the API server refuses it.
+pub async fn create_class(client: &Client, driver: &str) -> Result<()> {
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": driver }, "provisioner": driver,
+    });
+    post(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await?;
+    Ok(())
+}
+
+/// Gives the UID of the new object.
+async fn post(client: &Client, path: &str, object: &Value) -> Result<String> {
+    let request = Request::post(path).header("content-type", "application/json").body(serde_json::to_vec(object)?)?;
+    let created = client.request::<Created>(request).await;
+    let uid = created.with_context(|| format!("cannot create {}", object["metadata"]["name"]))?.metadata.uid;
+    ensure!(!uid.is_empty(), "an object without UID");
+    Ok(uid)
+}

@@ -1,0 +1,144 @@
+//! What the release build takes of memory: idle, in a cluster of many volumes, and when many claims come at once.
+//!
+//! The figures beside Go's are those of `make bench-idle` and `make bench-memory`; here they have bounds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{Cluster, Driver, Footprint, Population, Provisioner, eventually, population, provisioner::Settings};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{Api, Client, api::ListParams};
+use tokio::sync::{Mutex, OnceCell};
+
+const PATIENCE: Duration = Duration::from_mins(2);
+const BURST_PATIENCE: Duration = Duration::from_mins(5);
+const MEBIBYTE: u64 = 1 << 20;
+
+/// The design allows 6 MiB and 1.5 MiB; a quarter more is a defect.
+const IDLE_RESIDENT: u64 = 7 * MEBIBYTE + MEBIBYTE / 2;
+const IDLE_ANONYMOUS: u64 = MEBIBYTE * 19 / 10;
+
+/// Volumes of the cluster in which C2 and C3 are asked for.
+const VOLUMES: usize = 5_000;
+
+const OWN_PEAK: u64 = 13 * MEBIBYTE;
+const OWN_ANONYMOUS: u64 = 6 * MEBIBYTE;
+const FOREIGN_PEAK: u64 = 9 * MEBIBYTE;
+const FOREIGN_ANONYMOUS: u64 = 5 * MEBIBYTE / 2;
+
+/// Claims that come at once in C4, and the limit of the container in which Go's provisioner is killed by more of them.
+const BURST: usize = 5_000;
+const BURST_PEAK: u64 = 64 * MEBIBYTE;
+
+/// One at a time: each loads the machine.
+static TURN: Mutex<()> = Mutex::const_new(());
+static POPULATED: OnceCell<Scene> = OnceCell::const_new();
+
+/// A cluster whose volume controller does not run: nothing but the provisioner changes anything.
+struct Scene {
+    cluster: Cluster,
+    namespace: String,
+}
+
+impl Scene {
+    async fn start() -> Result<Self> {
+        let mut cluster = Cluster::start().await?;
+        cluster.controller_manager().stop().await?;
+        let namespace = cluster.namespace("footprint").await?;
+        Ok(Self { cluster, namespace })
+    }
+
+    /// The one that has volumes of the driver `many.outrigger.dev`.
+    async fn populated() -> Result<&'static Self> {
+        let populate = async || {
+            let scene = Self::start().await?;
+            let driver = "many.outrigger.dev".to_owned();
+            let population = Population { namespace: scene.namespace.clone(), driver, count: VOLUMES };
+            population.create(&scene.cluster.client().await?).await?;
+            Ok(scene)
+        };
+        POPULATED.get_or_try_init(populate).await
+    }
+
+    /// A leader that is at work.
+    async fn leader(&self, driver: &Driver) -> Result<Provisioner> {
+        let account = self.cluster.upstream_provisioner_account(&self.namespace).await?;
+        let settings = Settings::release(&account.kubeconfig, &driver.address())?;
+        let namespace = format!("--leader-election-namespace={}", self.namespace);
+        let mut leader = settings.flag("--leader-election").flag(&namespace).flag("--v=2").start()?;
+        leader.process().logged("work starts", PATIENCE).await?;
+        Ok(leader)
+    }
+
+    /// What a leader takes that has made one volume beside all that there are.
+    async fn footprint_beside_volumes(&self, driver: &Driver) -> Result<Footprint> {
+        let client = self.cluster.client().await?;
+        population::create_class(&client, driver.name()).await?;
+        let leader = self.leader(driver).await?;
+        population::create_waiting_claim(&client, &self.namespace, driver.name(), driver.name()).await?;
+        let made = eventually("the volume of the claim", PATIENCE, async || {
+            Ok((!driver.calls("CreateVolume")?.is_empty()).then_some(()))
+        });
+        made.await?;
+        Footprint::of(leader.pid())
+    }
+}
+
+/// Number of volumes in the cluster.
+async fn volumes(client: &Client) -> Result<usize> {
+    let page = Api::<PersistentVolume>::all(client.clone()).list(&ListParams::default().limit(1)).await?;
+    Ok(page.items.len() + usize::try_from(page.metadata.remaining_item_count.unwrap_or(0))?)
+}
+
+fn within(footprint: Footprint, peak: u64, anonymous: u64) -> Result<()> {
+    let fits = footprint.peak <= peak && footprint.anonymous <= anonymous;
+    ensure!(fits, "{footprint:?}; allowed are {peak} bytes at the peak and {anonymous} of anonymous memory");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idle_leader_is_small() -> Result<()> {
+    let _turn = TURN.lock().await;
+    let scene = Scene::start().await?;
+    let driver = Driver::start("idle.outrigger.dev", &[]).await?;
+    let leader = scene.leader(&driver).await?;
+    within(Footprint::of(leader.pid())?, IDLE_RESIDENT, IDLE_ANONYMOUS)
+}
+
+/// 374 MiB with Go's provisioner for four times as many.
+#[tokio::test]
+async fn c2_memory_for_volumes_of_its_own_is_a_few_hundred_bytes_each() -> Result<()> {
+    let _turn = TURN.lock().await;
+    let scene = Scene::populated().await?;
+    let driver = Driver::start("many.outrigger.dev", &[]).await?;
+    let footprint = scene.footprint_beside_volumes(&driver).await?;
+    within(footprint, OWN_PEAK, OWN_ANONYMOUS)
+}
+
+#[tokio::test]
+async fn c3_volumes_of_other_drivers_take_no_memory() -> Result<()> {
+    let _turn = TURN.lock().await;
+    let scene = Scene::populated().await?;
+    let driver = Driver::start("few.outrigger.dev", &[]).await?;
+    let footprint = scene.footprint_beside_volumes(&driver).await?;
+    within(footprint, FOREIGN_PEAK, FOREIGN_ANONYMOUS)
+}
+
+#[tokio::test]
+async fn c4_a_burst_of_claims_does_not_need_more_than_a_small_container() -> Result<()> {
+    let _turn = TURN.lock().await;
+    let scene = Scene::start().await?;
+    let client = scene.cluster.client().await?;
+    let driver = Driver::start("burst.outrigger.dev", &[]).await?;
+    population::create_class(&client, driver.name()).await?;
+    let mut leader = scene.leader(&driver).await?;
+    population::create_waiting_claims(&client, &scene.namespace, driver.name(), BURST).await?;
+    let made = eventually("a volume for each claim", BURST_PATIENCE, async || {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        Ok((volumes(&client).await? >= BURST).then_some(()))
+    });
+    made.await.with_context(|| leader.process().tail())?;
+    assert_eq!(leader.process().exit_code()?, None, "it was never restarted");
+    within(Footprint::of(leader.pid())?, BURST_PEAK, BURST_PEAK)
+}

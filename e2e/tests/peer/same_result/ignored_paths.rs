@@ -1,0 +1,73 @@
+//! Where the two provisioners may differ, and why. Anything else fails, and so does a line that nothing needs.
+
+use super::differences::{May, Rule};
+
+const fn differ(scenarios: &'static str, path: &'static str, reason: &'static str) -> Rule {
+    Rule { scenarios, path, may: May::Differ, reason }
+}
+
+const fn less(path: &'static str, reason: &'static str) -> Rule {
+    Rule { scenarios: "*/*", path, may: May::BeLess, reason }
+}
+
+const TIME: &str = "time of the run";
+const COUNTER: &str = "counter of the cluster";
+const ONE_EACH: &str = "the Go provisioner repeats finished work until its caches show it";
+const CURE: &str =
+    "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
+const QUIET_UPDATE: &str = "an update or deletion of the claim starts a try of the Go provisioner, whatever it changes";
+const FAST_CALL: &str = "a call that takes less than a second is not announced";
+
+pub(super) const RULES: &[Rule] = &[
+    differ("*/*", "/volume/metadata/creationTimestamp", TIME),
+    differ("*/*", "/volume/metadata/managedFields/*/time", TIME),
+    differ("*/*", "/volume/metadata/resourceVersion", COUNTER),
+    differ("*/*", "/volume/spec/claimRef/resourceVersion", COUNTER),
+    differ("*/*", "/volume/status/lastPhaseTransitionTime", TIME),
+    differ("*/*", "/events/*/*/firstTimestamp", TIME),
+    differ("*/*", "/events/*/*/lastTimestamp", TIME),
+    differ("*/*", "/events/*/*/metadata/creationTimestamp", TIME),
+    differ("*/*", "/events/*/*/metadata/managedFields/*/time", TIME),
+    differ("*/*", "/events/*/*/metadata/resourceVersion", COUNTER),
+    differ("*/*", "/events/*/*/metadata/uid", "the event's own"),
+    differ("*/*", "/events/*/*/involvedObject/resourceVersion", COUNTER),
+    differ("*/*", "/backend/*/*/sequence", "the driver numbers volumes as they come"),
+    // The driver is asked no more often than by the Go provisioner, and neither is the API server.
+    less("/calls/CreateVolume/count", ONE_EACH),
+    less("/calls/DeleteVolume/count", ONE_EACH),
+    less("/requests/get secrets/count", ONE_EACH),
+    less("/requests/create persistentvolumes/count", ONE_EACH),
+    less("/requests/create persistentvolumes/codes/*", ONE_EACH),
+    less("/requests/delete persistentvolumes", ONE_EACH),
+    less("/requests/delete persistentvolumes/count", ONE_EACH),
+    less("/requests/delete persistentvolumes/codes/*", ONE_EACH),
+    less("/requests/patch persistentvolumes/count", ONE_EACH),
+    less("/requests/patch persistentvolumes/codes/*", ONE_EACH),
+    less("/events/PersistentVolumeClaim Normal ProvisioningSucceeded/*/count", ONE_EACH),
+    less("/events/PersistentVolumeClaim Warning ProvisioningFailed/*/count", QUIET_UPDATE),
+    less("/events/PersistentVolumeClaim Normal Provisioning/0/count", QUIET_UPDATE),
+    less("/requests/create events/count", FAST_CALL),
+    less("/requests/patch events", QUIET_UPDATE),
+    less("/requests/patch events/count", FAST_CALL),
+    differ("*/*", "/events/PersistentVolumeClaim Normal Provisioning", FAST_CALL),
+    differ("refused/populated", "/events/PersistentVolumeClaim Normal Provisioning/1", FAST_CALL),
+    differ(
+        "refused/populated",
+        "/events/PersistentVolumeClaim Normal Provisioning/0/reportingComponent",
+        "one source for all events of a process",
+    ),
+    differ(
+        "refused/populated",
+        "/events/PersistentVolumeClaim Normal Provisioning/0/source/component",
+        "one source for all events of a process",
+    ),
+    differ("refused/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("forbidden/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("incapable/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ(
+        "refused/no-class",
+        "/events/PersistentVolumeClaim Warning ProvisioningFailed",
+        "the Go provisioner only logs that the class is missing",
+    ),
+    differ("refused/no-class", "/requests/create events", "the event above"),
+];
