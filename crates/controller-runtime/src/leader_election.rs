@@ -73,9 +73,9 @@ pub struct Election {
     pub clients: Arc<dyn LeaseClients>,
     /// Namespace of the Lease, `--leader-election-namespace` resolved.
     pub namespace: String,
-    /// Name of the Lease: [`lease_name`] of the lock name.
+    /// Name of the Lease: [`lease_name()`] of the lock name.
     pub lease_name: String,
-    /// The name as it was before [`lease_name`]; it shows in events.
+    /// The name as it was before [`lease_name()`]; it shows in events.
     pub lock_name: String,
     /// Host name, the readable half of the holder identity.
     pub host_name: String,
