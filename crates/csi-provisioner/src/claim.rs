@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
 use storage_kube::names::ClaimUid;
 use tokio::time::Instant;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use crate::create_volume::{create_volume, request};
 use crate::error::{Disposition, Memory, ProvisionError};
@@ -50,28 +50,14 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         }
         ClaimDecision::NameTaken(claim, volume) => {
             let text = format!("PersistentVolume {volume} exists and is for another claim: delete or rename it");
-            if term.tell_once(&uid, &text) {
-                term.events.record(&claim_reference(&claim), EventKind::Warning, "ProvisioningFailed", text);
-            }
-            term.metrics.provision_failed(&claim);
-            Outcome::Done
+            leave_alone(&term, &claim, EventKind::Warning, "ProvisioningFailed", text)
         }
-        ClaimDecision::LeaveToPopulator(claim, source) => {
-            if term.tell_once(&uid, &source.kind) {
-                let text = "Assuming an external populator will provision the volume".to_owned();
-                term.events.record(&claim_reference(&claim), EventKind::Normal, "Provisioning", text);
-            }
-            term.metrics.provision_failed(&claim);
-            Outcome::Done
+        ClaimDecision::LeaveToPopulator(claim) => {
+            let text = "Assuming an external populator will provision the volume".to_owned();
+            leave_alone(&term, &claim, EventKind::Normal, "Provisioning", text)
         }
         ClaimDecision::Refuse(claim, missing) => {
-            let text = missing.to_string();
-            if term.tell_once(&uid, &text) {
-                warn!(claim = claim.full_name(), "not provisioned: {text}");
-                term.events.record(&claim_reference(&claim), EventKind::Warning, "ProvisioningFailed", text);
-            }
-            term.metrics.provision_failed(&claim);
-            Outcome::Done
+            leave_alone(&term, &claim, EventKind::Warning, "ProvisioningFailed", missing.to_string())
         }
         ClaimDecision::Resume(plan) => provision(&term, plan, started).await,
         ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
@@ -98,6 +84,16 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
             infeasible_for: term.infeasible.remaining(uid, class.as_ref().map(|class| &class.uid)),
         },
     )
+}
+
+/// Says once why nothing is done, until an event of another object brings the claim back.
+fn leave_alone(term: &TermContext, claim: &ClaimRecord, kind: EventKind, reason: &str, text: String) -> Outcome {
+    term.metrics.provision_failed(claim);
+    if term.tell_once(&claim.uid, &text) {
+        info!(claim = claim.full_name(), "claim is left alone: {text}");
+        term.events.record(&claim_reference(claim), kind, reason, text);
+    }
+    Outcome::Done
 }
 
 /// The plan with its credentials: the last thing that may fail before the first call.

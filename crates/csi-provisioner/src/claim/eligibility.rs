@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storage_kube::names::VolumeName;
-use storage_kube::wire::{BindingMode, DataSource};
+use storage_kube::wire::BindingMode;
 
 use super::missing_feature::{Content, MissingFeature, content, missing_feature};
 use crate::create_volume::request::Plan;
@@ -42,7 +42,7 @@ pub(crate) enum ClaimDecision {
     /// The class is not there (yet).
     AwaitClass(Arc<ClaimRecord>),
     /// A volume populator does it.
-    LeaveToPopulator(Arc<ClaimRecord>, DataSource),
+    LeaveToPopulator(Arc<ClaimRecord>),
     /// It asks for something that is not built.
     Refuse(Arc<ClaimRecord>, MissingFeature),
     /// Go on with a call whose outcome is unknown: the same request, whatever has become of claim, class and Secret.
@@ -78,8 +78,8 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if view.volume.is_some() || class.owner == ClassOwner::Other {
         return ClaimDecision::Ignore;
     }
-    if let Content::Populator(source) = content(claim) {
-        return ClaimDecision::LeaveToPopulator(Arc::clone(claim), source.clone());
+    if content(claim) == Content::Populator {
+        return ClaimDecision::LeaveToPopulator(Arc::clone(claim));
     }
     match missing_feature(settings, claim, class) {
         Some(missing) => ClaimDecision::Refuse(Arc::clone(claim), missing),

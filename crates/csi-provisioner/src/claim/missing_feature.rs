@@ -63,7 +63,7 @@ pub(crate) enum Content<'a> {
     /// A snapshot or another claim, or anything in another namespace: the driver's work.
     Driver(&'a DataSource),
     /// Any other kind: a volume populator provisions this claim (KEP-1495).
-    Populator(&'a DataSource),
+    Populator,
 }
 
 /// `dataSource` wins over `dataSourceRef`.
@@ -80,7 +80,7 @@ pub(crate) fn content(claim: &ClaimRecord) -> Content<'_> {
         {
             Content::Driver(source)
         }
-        Some(source) => Content::Populator(source),
+        Some(_) => Content::Populator,
     }
 }
 

@@ -64,7 +64,7 @@ fn decision(known: Known) -> &'static str {
         ClaimDecision::Delay(_) => "delay",
         ClaimDecision::AwaitClass(_) => "await class",
         ClaimDecision::NameTaken(..) => "name taken",
-        ClaimDecision::LeaveToPopulator(..) => "populator",
+        ClaimDecision::LeaveToPopulator(_) => "populator",
         ClaimDecision::Refuse(..) => "refuse",
         ClaimDecision::Resume(_) => "resume",
         ClaimDecision::Provision(..) => "provision",

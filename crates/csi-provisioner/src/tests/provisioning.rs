@@ -256,19 +256,6 @@ async fn a_claim_updated_while_its_volume_is_being_written_gets_one_volume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_vanishes_before_its_claim_is_bound_is_made_again() {
-    let scene = Scene::start().await;
-    scene.add_class(class("fast", json!({})));
-    let uid = scene.add_claim(claim("data", "fast"));
-    let name = format!("pvc-{uid}");
-    scene.volume(&name).await;
-    scene.pass(Duration::from_secs(1)).await;
-    scene.api.remove::<PersistentVolume>(None, &name);
-    scene.volume(&name).await;
-    assert_eq!(scene.count(Rpc::CreateVolume), 2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_term_that_drains_lets_the_call_in_flight_end_and_saves_its_volume() {
     let scene = Scene::start().await;
     scene.add_class(class("fast", json!({})));
