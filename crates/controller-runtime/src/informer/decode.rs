@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use kube::Resource;
 use kube::core::Status;
+use memchr::memchr;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
@@ -20,12 +22,21 @@ pub(super) struct Page<'a> {
     pub(super) items: Vec<&'a RawValue>,
 }
 
-/// One line of a watch.
+/// One line of a watch. Objects are the bytes between the right places; whether they are JSON shows when they are decoded.
 pub(super) enum Event<'a> {
-    Applied(&'a RawValue),
-    Deleted(&'a RawValue),
+    Applied(&'a [u8]),
+    Deleted(&'a [u8]),
     Bookmark { version: u64, ends_list: bool },
     Error(Box<Status>),
+}
+
+/// Why bytes are no object of a type.
+#[derive(Debug)]
+pub(super) enum Undecodable<W> {
+    /// They are not even JSON: what brought them is broken.
+    NotJson(String),
+    /// The wire type does not fit it.
+    Malformed(Box<Malformed<W>>),
 }
 
 /// An object the wire type does not fit.
@@ -113,7 +124,21 @@ pub(super) fn page(body: &[u8]) -> Result<Page<'_>, Failure> {
     })
 }
 
+/// The type and the object of a line as the API server writes it, found without reading the object, which is nearly all
+/// of the line and read later anyway.
+fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = line.strip_prefix(br#"{"type":""#)?;
+    let (kind, rest) = rest.split_at(memchr(b'"', rest)?);
+    let object = rest.strip_prefix(br#"","object":"#)?.strip_suffix(b"}")?;
+    (object.starts_with(b"{") && object.ends_with(b"}")).then_some((kind, object))
+}
+
 pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Failure> {
+    match split(line) {
+        Some((b"ADDED" | b"MODIFIED", object)) => return Ok(Event::Applied(object)),
+        Some((b"DELETED", object)) => return Ok(Event::Deleted(object)),
+        _ => {}
+    }
     let not_an_event = |cause: serde_json::Error| Failure::NotAnEvent { cause: cause.to_string() };
     let event: WireEvent<'_> = match serde_json::from_slice(line) {
         Ok(event) => event,
@@ -126,8 +151,8 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Failure> {
         }
     };
     match &*event.kind {
-        "ADDED" | "MODIFIED" => Ok(Event::Applied(event.object)),
-        "DELETED" => Ok(Event::Deleted(event.object)),
+        "ADDED" | "MODIFIED" => Ok(Event::Applied(event.object.get().as_bytes())),
+        "DELETED" => Ok(Event::Deleted(event.object.get().as_bytes())),
         "BOOKMARK" => {
             let bookmark: WireBookmark = serde_json::from_str(event.object.get()).map_err(not_an_event)?;
             Ok(Event::Bookmark {
@@ -143,22 +168,26 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Failure> {
 }
 
 /// An object and its version (zero when it has none).
-pub(super) fn object<W>(raw: &RawValue) -> Result<(W, u64), Malformed<W>>
+pub(super) fn object<W>(raw: &[u8]) -> Result<(W, u64), Undecodable<W>>
 where
     W: Resource<DynamicType = ()> + for<'de> Deserialize<'de>,
 {
-    match serde_json::from_str::<W>(raw.get()) {
+    match serde_json::from_slice::<W>(raw) {
         Ok(object) => {
             let version = object.meta().resource_version.as_deref().map_or(0, |text| text.parse().unwrap_or(0));
             Ok((object, version))
         }
-        Err(cause) => Err(malformed(raw, &cause)),
+        // One that does not fit the type may end before the place where it is no JSON.
+        Err(cause) => match serde_json::from_slice::<IgnoredAny>(raw) {
+            Ok(_) => Err(Undecodable::Malformed(Box::new(malformed(raw, &cause)))),
+            Err(broken) => Err(Undecodable::NotJson(broken.to_string())),
+        },
     }
 }
 
-fn malformed<W: for<'de> Deserialize<'de>>(raw: &RawValue, cause: &serde_json::Error) -> Malformed<W> {
-    let named = serde_json::from_str::<Named>(raw.get()).map(|named| named.metadata).unwrap_or_default();
-    let metadata_only = serde_json::from_str::<RawMetadata<'_>>(raw.get())
+fn malformed<W: for<'de> Deserialize<'de>>(raw: &[u8], cause: &serde_json::Error) -> Malformed<W> {
+    let named = serde_json::from_slice::<Named>(raw).map(|named| named.metadata).unwrap_or_default();
+    let metadata_only = serde_json::from_slice::<RawMetadata<'_>>(raw)
         .ok()
         .and_then(|raw| serde_json::from_str(&format!("{{\"metadata\":{}}}", raw.metadata.get())).ok());
     Malformed {
@@ -235,11 +264,20 @@ mod tests {
         }
     }
 
+    /// An object that is cut off or garbled must not be taken for one that is merely odd, and skipped.
+    #[test]
+    fn what_is_no_json_is_told_apart_from_what_does_not_fit() {
+        for text in [r#"{"metadata":{"name":"pv-1"}"#, r#"{"spec":{"accessModes":"all"},x}"#, "{}}", ""] {
+            let error = object::<PersistentVolume>(text.as_bytes()).unwrap_err();
+            assert!(matches!(error, Undecodable::NotJson(_)), "{text}: {error:?}");
+        }
+    }
+
     #[test]
     fn a_malformed_object_is_named_as_far_as_it_goes() {
-        let decode = |text: &str| {
-            let raw: &RawValue = serde_json::from_str(text).unwrap();
-            object::<PersistentVolume>(raw).unwrap_err()
+        let decode = |text: &str| match object::<PersistentVolume>(text.as_bytes()).unwrap_err() {
+            Undecodable::Malformed(malformed) => *malformed,
+            Undecodable::NotJson(cause) => panic!("{cause}"),
         };
         let bad =
             decode(r#"{"metadata":{"name":"pv-1","uid":"u","resourceVersion":"12"},"spec":{"accessModes":"all"}}"#);

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use kube::Resource;
-use serde_json::value::RawValue;
-
 use super::cache::Cache;
-use super::decode::{self, Malformed};
+use super::decode::{self, Malformed, Undecodable};
 use super::failure::Failure;
 use super::malformed::{MalformedObjects, object_name};
 use super::projection::Projection;
+use kube::Resource;
 
 pub(super) struct Intake<P: Projection> {
     cache: Arc<Cache<P>>,
@@ -47,16 +45,18 @@ impl<P: Projection> Intake<P> {
         self.malformed.end_list();
     }
 
-    /// Takes in one object; returns its version, zero when it has none.
-    pub(super) fn apply(&mut self, raw: &RawValue, listing: bool) -> u64 {
+    /// Takes in one object; returns its version, zero when it has none. An error is not about the object: what brought it
+    /// is broken.
+    pub(super) fn apply(&mut self, raw: &[u8], listing: bool) -> Result<u64, Failure> {
         match decode::object::<P::Wire>(raw) {
             Ok((object, version)) => {
                 let meta = object.meta();
                 self.malformed.is_well(meta.namespace.as_deref(), meta.name.as_deref());
                 self.cache.observe(object, version, listing);
-                version
+                Ok(version)
             }
-            Err(malformed) => {
+            Err(Undecodable::NotJson(cause)) => Err(Failure::NotAnEvent { cause }),
+            Err(Undecodable::Malformed(malformed)) => {
                 self.tell(&malformed);
                 match malformed.metadata_only {
                     Some(object) => {
@@ -66,16 +66,17 @@ impl<P: Projection> Intake<P> {
                     }
                     None => self.unidentified = true,
                 }
-                malformed.version
+                Ok(malformed.version)
             }
         }
     }
 
     /// Takes out one object, malformed or not.
-    pub(super) fn delete(&mut self, raw: &RawValue) -> Result<u64, Failure> {
+    pub(super) fn delete(&mut self, raw: &[u8]) -> Result<u64, Failure> {
         let (object, version) = match decode::object::<P::Wire>(raw) {
             Ok(decoded) => decoded,
-            Err(malformed) => {
+            Err(Undecodable::NotJson(cause)) => return Err(Failure::NotAnEvent { cause }),
+            Err(Undecodable::Malformed(malformed)) => {
                 let object = malformed.metadata_only.ok_or_else(|| Failure::NotAnEvent {
                     cause: format!("the deleted object cannot be identified: {}", malformed.cause),
                 })?;

@@ -11,6 +11,7 @@ use kube::api::{ListParams, WatchParams};
 use kube::client::Body;
 use kube::core::{Request, Status};
 use kube::{Api, Client, Resource};
+use memchr::memchr;
 use tokio::time::timeout;
 
 use super::decode;
@@ -170,7 +171,7 @@ impl Lines {
     /// end is a line cut off, and dropped. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
         loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+            if let Some(at) = memchr(b'\n', &self.buffer[self.searched..]) {
                 let (start, end) = (self.start, self.searched + at);
                 self.start = end + 1;
                 self.searched = self.start;

@@ -169,7 +169,7 @@ impl<P: Projection> InformerTask<P> {
             let body = self.source.page(more.as_deref()).await?;
             let page = decode::page(&body)?;
             for raw in page.items {
-                self.intake.apply(raw, true);
+                self.intake.apply(raw.get().as_bytes(), true)?;
                 consume_budget().await;
             }
             let version = *first_version.get_or_insert(page.version);
@@ -206,7 +206,7 @@ impl<P: Projection> InformerTask<P> {
             };
             match decode::event(line)? {
                 Event::Applied(raw) => {
-                    let version = self.intake.apply(raw, listing);
+                    let version = self.intake.apply(raw, listing)?;
                     if !listing {
                         self.advance(version);
                     }
