@@ -3,13 +3,15 @@
 //! A change that may matter ends a backoff at once; one that cannot (a finalizer, a label, the periodic resync) leaves
 //! it alone, so that a claim which keeps failing is not tried at the pace of its updates.
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::records::{AttachmentProjection, ClaimProjection, ClassProjection, VolumeProjection, VolumeRecord};
 use crate::save_volume;
 use crate::term_context::TermContext;
 use crate::volume::decision::{VolumeDecision, decide};
-use controller_runtime::{Change, Subscription};
+use controller_runtime::{Change, Subscription, WorkQueue};
 
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
@@ -38,6 +40,12 @@ fn handler<P: controller_runtime::Projection>(
     }
 }
 
+/// At once, and with the first delay if it fails again.
+fn add_afresh<K: Clone + Eq + Hash + Debug + Send + 'static>(queue: &WorkQueue<K>, key: K) {
+    queue.forget(&key);
+    queue.add(key);
+}
+
 fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
     let queue = &term.queues.claims;
     match (change.old, change.new) {
@@ -52,10 +60,7 @@ fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
         (Some(old), Some(new)) if old.asks_the_same(new) || term.in_progress.get(change.key).is_some() => {
             queue.add_keeping_backoff(change.key.clone());
         }
-        (_, Some(_)) => {
-            queue.forget(change.key);
-            queue.add(change.key.clone());
-        }
+        (_, Some(_)) => add_afresh(queue, change.key.clone()),
     }
 }
 
@@ -67,8 +72,7 @@ fn class_changed(term: &TermContext, change: &Change<'_, ClassProjection>) {
     for claim in term.caches.claims.in_group(change.key) {
         // What is in progress is repeated with its first request: a new class changes nothing about it.
         if term.in_progress.get(&claim).is_none() {
-            term.queues.claims.forget(&claim);
-            term.queues.claims.add(claim);
+            add_afresh(&term.queues.claims, claim);
         }
     }
 }
@@ -110,10 +114,8 @@ fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
 /// The last attachment is gone: the volume can be reclaimed without waiting out a backoff.
 fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjection>) {
     let (Some(volume), None) = (change.old, change.new) else { return };
-    let Some(attachments) = &term.caches.attachments else { return };
     let reclaimable = term.caches.volumes.get(volume).is_some_and(|volume| decide(&volume) == VolumeDecision::Reclaim);
-    if reclaimable && attachments.in_group(volume).is_empty() {
-        term.queues.volumes.forget(volume);
-        term.queues.volumes.add((**volume).clone());
+    if reclaimable && term.caches.attachments_of(volume).is_empty() {
+        add_afresh(&term.queues.volumes, (**volume).clone());
     }
 }

@@ -2,16 +2,14 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use controller_runtime::{Backoff, EventRecorder, EventWriter, InformerError, Term, WorkQueueMetrics, run_workers};
 use csi_client::Driver;
 use kube::Client;
 use parking_lot::Mutex;
 use sidecar::TermAdmission;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info};
 
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
@@ -23,9 +21,6 @@ use crate::subscriptions::subscribe;
 use crate::term_context::{Caches, Queues, TermContext};
 use crate::volume::reclaimed::Reclaimed;
 use crate::volume::sync_volume;
-
-/// Pause after a failed look at the API server, before a term may start its work.
-const BARRIER_RETRY: Duration = Duration::from_secs(1);
 
 /// What outlives a term.
 pub(crate) struct Process {
@@ -120,9 +115,10 @@ async fn current(process: &Process) {
         }
         return;
     }
-    while let Err(error) = caught_up(caches).await {
-        warn!(err = %error, "work waits until the caches are known to be current");
-        sleep(BARRIER_RETRY).await;
+    if let Err(error) = caught_up(caches).await {
+        // A cache has no task any more, which ends the process.
+        error!(err = %error, "the caches will not be known to be current, no work is done");
+        std::future::pending::<()>().await;
     }
 }
 

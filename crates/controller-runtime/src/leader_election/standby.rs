@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::lease_record::Decision;
 use super::lock::{Attempt, LeaseLock};
 use super::watch::{LeaseWatch, Seen};
+use crate::jitter::random;
 
 /// Attempts in a row that meet somebody else's write before waiting a retry period.
 const CONFLICTS: u32 = 3;
@@ -72,10 +73,7 @@ async fn wait(lock: &mut LeaseLock, watch: &mut LeaseWatch, mut until: Instant) 
 
 /// `period` and up to 1.2 times more, so that candidates spread (client-go's `JitterFactor`).
 fn with_jitter(period: Duration) -> Duration {
-    let random = uuid::Uuid::new_v4();
-    let [first, second, third, fourth, ..] = *random.as_bytes();
-    let fraction = f64::from(u32::from_le_bytes([first, second, third, fourth])) / f64::from(u32::MAX);
-    period + period.mul_f64(1.2 * fraction)
+    period + period.mul_f64(1.2 * random())
 }
 
 /// One line per news, not one per attempt.

@@ -56,8 +56,40 @@ impl ClaimRecord {
 
     /// Whether nothing that decides about provisioning differs: the update need not end a backoff early.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
-        Self { resource_version: String::new(), ..self.clone() }
-            == Self { resource_version: String::new(), ..other.clone() }
+        // In full, so that a new field is decided about.
+        let Self {
+            uid,
+            namespace,
+            name,
+            resource_version: _,
+            asked_as,
+            class,
+            class_label,
+            selected_node,
+            annotations,
+            access_modes,
+            requested,
+            volume_mode,
+            has_selector,
+            data_source,
+            data_source_ref,
+            volume_attributes_class,
+        } = self;
+        *uid == other.uid
+            && *namespace == other.namespace
+            && *name == other.name
+            && *asked_as == other.asked_as
+            && *class == other.class
+            && *class_label == other.class_label
+            && *selected_node == other.selected_node
+            && *annotations == other.annotations
+            && *access_modes == other.access_modes
+            && *requested == other.requested
+            && *volume_mode == other.volume_mode
+            && *has_selector == other.has_selector
+            && *data_source == other.data_source
+            && *data_source_ref == other.data_source_ref
+            && *volume_attributes_class == other.volume_attributes_class
     }
 }
 

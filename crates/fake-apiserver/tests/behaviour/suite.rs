@@ -16,6 +16,31 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+/// Hands the names of all behaviours to a macro: the one list, so that none is left out against one of the servers.
+macro_rules! with_every_behaviour {
+    ($with:ident) => {
+        $with!(
+            a_created_object_gets_identity_and_version,
+            a_stale_update_is_refused,
+            an_update_that_says_nothing_new_keeps_the_version,
+            a_lease_cannot_be_updated_without_its_version,
+            delete_honours_preconditions,
+            finalizers_hold_an_object_that_is_being_deleted,
+            the_patch_forms_change_what_they_say,
+            status_changes_only_through_its_subresource,
+            an_event_is_created_and_counted_up,
+            a_list_comes_in_pages_of_one_state,
+            a_watch_replays_what_happened_since_a_version,
+            a_watch_list_marks_the_end_of_the_initial_events,
+            a_watch_ends_at_its_timeout,
+            a_watch_from_too_far_back_is_expired,
+            a_claim_is_stored_as_sent,
+            conditions_merge_by_type_in_a_strategic_patch,
+            label_selectors_choose,
+        );
+    };
+}
+
 const ON_WATCHES: Duration = Duration::from_secs(20);
 
 /// One object from JSON.
