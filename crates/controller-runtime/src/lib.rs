@@ -28,8 +28,8 @@ pub use informer::{Change, Informer, InformerTask, Projection, Subscription};
 pub use metrics::{ElectionMetrics, WorkQueueMetrics};
 pub use rate_limiter::Backoff;
 pub use tasks::Tasks;
-pub use work_queue::WorkQueue;
-pub use worker::{Outcome, run_workers};
+pub use work_queue::{Lane, WorkQueue};
+pub use worker::{Outcome, run_lane, run_workers};
 
 pub use events::{EventKind, EventRecorder, EventWriter};
 pub use gate::{Gate, GateClosed, gate_closed};

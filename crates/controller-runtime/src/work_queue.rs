@@ -3,6 +3,7 @@
 //! - First in, first out; a key that already waits is not added twice.
 //! - A key is with one worker at a time. Added while it is processed, it runs again afterwards.
 //! - A key can be added after a delay, or after the delay its failures call for. The sooner of two delays counts.
+//! - Ready keys wait in one of two [`Lane`]s, so that workers can be kept free for what must not queue behind the rest.
 //!
 //! Two differences, both of which only take out runs that could find nothing: adding a key at once cancels its pending
 //! delay, and a delayed add of a key that is going to run at once anyway is dropped. The run to come decides afresh.
@@ -26,6 +27,15 @@ use self::state::{Effect, State};
 use crate::metrics::{QueueCounters, QueueReading, QueueState, WorkQueueMetrics};
 use crate::rate_limiter::{Backoff, RateLimiter};
 
+/// Which of its two lists a ready key waits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// For keys added with [`WorkQueue::add_urgent`], until they are taken.
+    Urgent,
+    /// For all others, so also for every retry.
+    Ordinary,
+}
+
 /// A handle on a queue; clones share it.
 pub struct WorkQueue<K> {
     shared: Arc<Shared<K>>,
@@ -34,8 +44,9 @@ pub struct WorkQueue<K> {
 struct Shared<K> {
     name: Arc<str>,
     inner: Mutex<Inner<K>>,
-    /// One permit or wake-up per key made ready.
-    ready: Notify,
+    /// One permit or wake-up per key made ready in the lane.
+    urgent: Notify,
+    ordinary: Notify,
     /// All waiting getters, when the next delay to run out is another one.
     delays: Notify,
     counters: QueueCounters,
@@ -65,7 +76,8 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> WorkQueue<K> {
         let shared = Arc::new(Shared {
             counters: metrics.of_queue(&name),
             inner: Mutex::new(Inner { state: State::default(), limiter: RateLimiter::new(backoff) }),
-            ready: Notify::new(),
+            urgent: Notify::new(),
+            ordinary: Notify::new(),
             delays: Notify::new(),
             name,
         });
@@ -82,7 +94,13 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> WorkQueue<K> {
 
     /// Makes `key` ready at once and cancels a delay it waits out. While it is processed: it runs again afterwards.
     pub fn add(&self, key: K) {
-        let effect = self.update(|inner, now| inner.state.add(key, now));
+        let effect = self.update(|inner, now| inner.state.add(key, Lane::Ordinary, now));
+        self.announce(effect);
+    }
+
+    /// Like [`add`](Self::add), into the urgent lane. A key that is ready already stays in the lane where it is.
+    pub fn add_urgent(&self, key: K) {
+        let effect = self.update(|inner, now| inner.state.add(key, Lane::Urgent, now));
         self.announce(effect);
     }
 
@@ -120,14 +138,24 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> WorkQueue<K> {
         self.shared.inner.lock().limiter.failures(key)
     }
 
-    /// Waits for the next key. It counts as being processed until [`done`](Self::done). Dropping the future loses no key.
+    /// Waits for the next key, an urgent one first. It counts as being processed until [`done`](Self::done). Dropping the
+    /// future loses no key.
     pub async fn get(&self) -> K {
+        tokio::select! {
+            biased;
+            key = self.get_from(Lane::Urgent) => key,
+            key = self.get_from(Lane::Ordinary) => key,
+        }
+    }
+
+    /// [`get`](Self::get) for a worker that serves one lane.
+    pub async fn get_from(&self, lane: Lane) -> K {
         loop {
-            let mut ready = pin!(self.shared.ready.notified());
+            let mut ready = pin!(self.ready(lane).notified());
             let mut delays = pin!(self.shared.delays.notified());
             ready.as_mut().enable();
             delays.as_mut().enable();
-            let next_delay = match self.take() {
+            let next_delay = match self.take(lane) {
                 Ok(key) => return key,
                 Err(next_delay) => next_delay,
             };
@@ -167,8 +195,8 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> WorkQueue<K> {
         self.len() == 0
     }
 
-    fn take(&self) -> Result<K, Option<Instant>> {
-        self.update(|inner, now| match inner.state.take(now) {
+    fn take(&self, lane: Lane) -> Result<K, Option<Instant>> {
+        self.update(|inner, now| match inner.state.take(lane, now) {
             Some((key, waited)) => {
                 self.shared.counters.queue_duration.observe(waited.as_secs_f64());
                 Ok(key)
@@ -185,20 +213,27 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> WorkQueue<K> {
         let out = change(&mut inner, now);
         drop(inner);
         for _ in 0..matured {
-            self.announce(Effect::Ready);
+            self.announce(Effect::Ready(Lane::Ordinary));
         }
         out
+    }
+
+    fn ready(&self, lane: Lane) -> &Notify {
+        match lane {
+            Lane::Urgent => &self.shared.urgent,
+            Lane::Ordinary => &self.shared.ordinary,
+        }
     }
 
     fn announce(&self, effect: Effect) {
         match effect {
             Effect::Nothing => {}
             Effect::Dirty => self.shared.counters.adds.inc(),
-            Effect::Ready => {
+            Effect::Ready(lane) => {
                 self.shared.counters.adds.inc();
-                self.shared.ready.notify_one();
+                self.ready(lane).notify_one();
             }
-            Effect::ReadyAgain => self.shared.ready.notify_one(),
+            Effect::ReadyAgain(lane) => self.ready(lane).notify_one(),
             Effect::SoonerDelay => self.shared.delays.notify_waiters(),
         }
     }

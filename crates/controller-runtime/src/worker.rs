@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio_util::sync::CancellationToken;
 
-use crate::work_queue::WorkQueue;
+use crate::work_queue::{Lane, WorkQueue};
 
 /// How a run ended, which tells the queue when the key is due again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,25 @@ where
     F: Fn(K) -> Fut + Clone,
     Fut: Future<Output = Outcome>,
 {
+    work(queue, None, limit, drain, reconcile).await;
+}
+
+/// [`run_workers`] for the keys of one lane: run both lanes beside each other, and neither waits for the other.
+pub async fn run_lane<K, F, Fut>(queue: WorkQueue<K>, lane: Lane, limit: usize, drain: CancellationToken, reconcile: F)
+where
+    K: Clone + Eq + Hash + Debug + Send + 'static,
+    F: Fn(K) -> Fut + Clone,
+    Fut: Future<Output = Outcome>,
+{
+    work(queue, Some(lane), limit, drain, reconcile).await;
+}
+
+async fn work<K, F, Fut>(queue: WorkQueue<K>, lane: Option<Lane>, limit: usize, drain: CancellationToken, reconcile: F)
+where
+    K: Clone + Eq + Hash + Debug + Send + 'static,
+    F: Fn(K) -> Fut + Clone,
+    Fut: Future<Output = Outcome>,
+{
     let limit = limit.max(1);
     let mut running = FuturesUnordered::new();
     loop {
@@ -45,12 +64,19 @@ where
             biased;
             () = drain.cancelled() => break,
             Some(()) = running.next(), if !running.is_empty() => {}
-            key = queue.get(), if running.len() < limit => {
+            key = next(&queue, lane), if running.len() < limit => {
                 running.push(run(queue.clone(), key, reconcile.clone()));
             }
         }
     }
     while running.next().await.is_some() {}
+}
+
+async fn next<K: Clone + Eq + Hash + Debug + Send + 'static>(queue: &WorkQueue<K>, lane: Option<Lane>) -> K {
+    match lane {
+        Some(lane) => queue.get_from(lane).await,
+        None => queue.get().await,
+    }
 }
 
 /// One run of one key, from the queue's hands back into them.

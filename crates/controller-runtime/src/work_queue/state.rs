@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Lane;
 use crate::metrics::QueueReading;
 
 /// Above this many slots, tables grown by a burst of keys are given back once they are empty.
@@ -15,7 +16,7 @@ const KEEP_CAPACITY: usize = 1024;
 type Due = (Instant, u64);
 
 enum Place {
-    /// In the ready list.
+    /// In the ready list of a lane.
     Ready { since: Instant },
     /// In the list of delays.
     Delayed { due: Due },
@@ -27,7 +28,7 @@ enum Place {
 #[derive(Clone, Copy)]
 enum Next {
     Rest,
-    RunAgain { since: Instant, unless_delayed: bool },
+    RunAgain { since: Instant, unless_delayed: bool, lane: Lane },
     Delay { until: Instant },
 }
 
@@ -35,45 +36,53 @@ enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Nothing,
-    /// A key became ready that was not to be run before: an add, and one worker can start.
-    Ready,
+    /// A key became ready that was not to be run before: an add, and one worker of the lane can start.
+    Ready(Lane),
     /// A key that is being processed is to be run again: an add, but no worker can start.
     Dirty,
     /// A key whose add was counted before became ready.
-    ReadyAgain,
+    ReadyAgain(Lane),
     /// The first delay to run out is another one than before.
     SoonerDelay,
 }
 
 pub(super) struct State<K> {
     places: HashMap<K, Place>,
-    ready: VecDeque<K>,
+    urgent: VecDeque<K>,
+    ordinary: VecDeque<K>,
     delays: BTreeMap<Due, K>,
     delays_made: u64,
 }
 
 impl<K> Default for State<K> {
     fn default() -> Self {
-        Self { places: HashMap::new(), ready: VecDeque::new(), delays: BTreeMap::new(), delays_made: 0 }
+        Self {
+            places: HashMap::new(),
+            urgent: VecDeque::new(),
+            ordinary: VecDeque::new(),
+            delays: BTreeMap::new(),
+            delays_made: 0,
+        }
     }
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    pub(super) fn add(&mut self, key: K, now: Instant) -> Effect {
+    pub(super) fn add(&mut self, key: K, lane: Lane, now: Instant) -> Effect {
         match self.places.get_mut(&key) {
-            None => self.make_ready(key, now),
+            None => self.make_ready(key, lane, now),
             Some(Place::Ready { .. }) => Effect::Nothing,
             Some(Place::Delayed { due }) => {
                 self.delays.remove(due);
-                self.make_ready(key, now)
+                self.make_ready(key, lane, now)
             }
             Some(Place::Processing { next, .. }) => match next {
-                Next::RunAgain { unless_delayed, .. } => {
+                Next::RunAgain { unless_delayed, lane: chosen, .. } => {
                     *unless_delayed = false;
+                    *chosen = lane;
                     Effect::Nothing
                 }
                 Next::Rest | Next::Delay { .. } => {
-                    *next = Next::RunAgain { since: now, unless_delayed: false };
+                    *next = Next::RunAgain { since: now, unless_delayed: false, lane };
                     Effect::Dirty
                 }
             },
@@ -82,12 +91,12 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     pub(super) fn add_keeping_backoff(&mut self, key: K, now: Instant) -> Effect {
         match self.places.get_mut(&key) {
-            None => self.make_ready(key, now),
+            None => self.make_ready(key, Lane::Ordinary, now),
             Some(Place::Ready { .. } | Place::Delayed { .. }) => Effect::Nothing,
             Some(Place::Processing { next, .. }) => match next {
                 Next::RunAgain { .. } | Next::Delay { .. } => Effect::Nothing,
                 Next::Rest => {
-                    *next = Next::RunAgain { since: now, unless_delayed: true };
+                    *next = Next::RunAgain { since: now, unless_delayed: true, lane: Lane::Ordinary };
                     Effect::Dirty
                 }
             },
@@ -98,7 +107,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         // A delay beyond what the clock can express is as good as one of a century.
         let until = now.checked_add(delay).unwrap_or_else(|| now + Duration::from_hours(24 * 36_525));
         if until <= now {
-            return self.add(key, now);
+            return self.add(key, Lane::Ordinary, now);
         }
         match self.places.get_mut(&key) {
             None => self.delay(key, until),
@@ -130,17 +139,18 @@ impl<K: Clone + Eq + Hash> State<K> {
                 break;
             }
             let key = first.remove();
-            self.make_ready(key, due);
+            self.make_ready(key, Lane::Ordinary, due);
             matured += 1;
         }
         matured
     }
 
-    /// Hands out the first ready key and how long it has waited.
-    pub(super) fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
-        let key = self.ready.pop_front()?;
-        if self.ready.is_empty() && self.ready.capacity() > KEEP_CAPACITY {
-            self.ready = VecDeque::new();
+    /// Hands out the first ready key of a lane and how long it has waited.
+    pub(super) fn take(&mut self, lane: Lane, now: Instant) -> Option<(K, Duration)> {
+        let ready = self.lane(lane);
+        let key = ready.pop_front()?;
+        if ready.is_empty() && ready.capacity() > KEEP_CAPACITY {
+            *ready = VecDeque::new();
         }
         let before = self.places.insert(key.clone(), Place::Processing { since: now, next: Next::Rest });
         let waited = match before {
@@ -164,24 +174,24 @@ impl<K: Clone + Eq + Hash> State<K> {
                 }
                 Effect::Nothing
             }
-            Next::RunAgain { since, .. } => {
-                self.make_ready(key.clone(), since);
-                Effect::ReadyAgain
+            Next::RunAgain { since, lane, .. } => {
+                self.make_ready(key.clone(), lane, since);
+                Effect::ReadyAgain(lane)
             }
-            Next::Delay { until } if until <= now => self.make_ready(key.clone(), until),
+            Next::Delay { until } if until <= now => self.make_ready(key.clone(), Lane::Ordinary, until),
             Next::Delay { until } => self.delay(key.clone(), until),
         };
         (Some(ran), effect)
     }
 
     pub(super) fn ready_len(&self) -> usize {
-        self.ready.len()
+        self.urgent.len() + self.ordinary.len()
     }
 
     /// Table slots allocated, used or not.
     #[cfg(test)]
     pub(super) fn slots(&self) -> usize {
-        self.places.capacity() + self.ready.capacity()
+        self.places.capacity() + self.urgent.capacity() + self.ordinary.capacity()
     }
 
     pub(super) fn next_delay(&self) -> Option<Instant> {
@@ -213,10 +223,17 @@ impl<K: Clone + Eq + Hash> State<K> {
         reading
     }
 
-    fn make_ready(&mut self, key: K, since: Instant) -> Effect {
+    fn lane(&mut self, lane: Lane) -> &mut VecDeque<K> {
+        match lane {
+            Lane::Urgent => &mut self.urgent,
+            Lane::Ordinary => &mut self.ordinary,
+        }
+    }
+
+    fn make_ready(&mut self, key: K, lane: Lane, since: Instant) -> Effect {
         self.places.insert(key.clone(), Place::Ready { since });
-        self.ready.push_back(key);
-        Effect::Ready
+        self.lane(lane).push_back(key);
+        Effect::Ready(lane)
     }
 
     fn delay(&mut self, key: K, until: Instant) -> Effect {

@@ -365,3 +365,47 @@ async fn c4_a_burst_of_keys_leaves_no_memory_behind() {
     let inner = queue.shared.inner.lock();
     assert!(inner.state.slots() <= 2048, "{} slots", inner.state.slots());
 }
+
+#[tokio::test(start_paused = true)]
+async fn urgent_keys_come_first_and_have_workers_of_their_own() {
+    let queue = queue();
+    queue.add("ordinary");
+    queue.add_urgent("urgent");
+    assert_eq!(next_now(&queue).await, Some("urgent"));
+    assert_eq!(next_now(&queue).await, Some("ordinary"));
+
+    queue.add("another");
+    let urgent = timeout(SECOND, queue.get_from(Lane::Urgent)).await;
+    assert!(urgent.is_err(), "a worker of the urgent lane got {urgent:?}");
+    assert_eq!(queue.get_from(Lane::Ordinary).await, "another");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_in_one_lane_and_retries_in_the_ordinary_one() {
+    let queue = queue();
+    queue.add_urgent("a");
+    queue.add("a");
+    assert_eq!(queue.len(), 1);
+    assert_eq!(queue.get_from(Lane::Urgent).await, "a");
+    queue.add_urgent("a");
+    queue.add("a");
+    queue.done(&"a");
+    assert_eq!(queue.get_from(Lane::Ordinary).await, "a", "the last add in the course of a run chooses the lane");
+    queue.add_rate_limited("a");
+    queue.done(&"a");
+    let urgent = timeout(2 * SECOND, queue.get_from(Lane::Urgent)).await;
+    assert!(urgent.is_err(), "the retry is in the urgent lane");
+    assert_eq!(timeout(SECOND, queue.get_from(Lane::Ordinary)).await, Ok("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_for_its_lane_wakes_for_it_alone() {
+    let queue = queue();
+    let mut waiting = std::pin::pin!(queue.get_from(Lane::Urgent));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    queue.add("ordinary");
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    queue.add_urgent("urgent");
+    assert_eq!(timeout(SECOND, waiting).await, Ok("urgent"));
+    assert_eq!(next_now(&queue).await, Some("ordinary"));
+}

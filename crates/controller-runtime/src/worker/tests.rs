@@ -214,3 +214,25 @@ async fn a_limit_of_zero_still_works() {
     within(SECOND, "the run", workers.join_all()).await;
     assert!(queue.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_hangs_does_not_hold_up_the_other() {
+    let queue = queue();
+    (0..10).for_each(|key| queue.add(key));
+    let drain = CancellationToken::new();
+    let hang = run_lane(queue.clone(), Lane::Ordinary, 2, drain.clone(), |_| std::future::pending());
+    let (ran, mut runs) = mpsc::channel(1);
+    let urgent = run_lane(queue.clone(), Lane::Urgent, 1, drain, move |key| {
+        let ran = ran.clone();
+        async move {
+            ran.send(key).await.unwrap();
+            Outcome::Done
+        }
+    });
+    let mut workers = JoinSet::new();
+    workers.spawn(hang);
+    workers.spawn(urgent);
+    tokio::task::yield_now().await;
+    queue.add_urgent(42);
+    assert_eq!(within(SECOND, "the urgent key", runs.recv()).await, Some(42));
+}
