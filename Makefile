@@ -1,11 +1,12 @@
 # Everything a contributor runs. `make help` lists it.
 SHELL := /bin/bash
 CARGO ?= cargo
-PROGRAMS := -p csi-provisioner -p local-driver -p e2e
+SIDECARS := -p csi-provisioner -p csi-attacher -p csi-node-driver-registrar -p livenessprobe
+PROGRAMS := $(SIDECARS) -p local-driver -p e2e
 STATIC := $(shell uname -m)-unknown-linux-musl
 STATIC_GLIBC := $(shell uname -m)-unknown-linux-gnu
 
-.PHONY: help demo test test-fast test-cluster lint fmt release bench-idle bench-memory programs cluster-programs
+.PHONY: help demo test test-fast test-cluster lint fmt release bench-attach bench-idle bench-memory programs cluster-programs
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -31,13 +32,16 @@ lint: ## Formatting, spelling, clippy, documentation, licences
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
-release: ## The static programs that people run (about 5 minutes the first time)
+release: ## The static programs that people run (about 10 minutes the first time)
 	@if rustup target list --installed | grep -qx $(STATIC) || rustup target add $(STATIC); then \
-		$(CARGO) build --release --target $(STATIC) -p csi-provisioner; \
+		$(CARGO) build --release --target $(STATIC) $(SIDECARS); \
 	else \
 		echo 'Without the target $(STATIC): a static program with glibc'; \
-		RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --target $(STATIC_GLIBC) -p csi-provisioner; \
+		RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --target $(STATIC_GLIBC) $(SIDECARS); \
 	fi
+
+bench-attach: programs release cluster-programs ## A thousand volumes attached, and detaches in the way, beside the Go attacher
+	@$(CARGO) run --quiet -p bench --bin bench-attach
 
 bench-idle: programs release cluster-programs ## Memory and start of an idle provisioner, beside the Go one
 	@$(CARGO) run --quiet -p bench --bin bench-idle

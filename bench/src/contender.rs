@@ -1,20 +1,21 @@
-//! The two provisioners that are compared.
+//! The two programs that are compared.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use e2e::cluster::Account;
-use e2e::{Driver, Footprint, Provisioner, eventually, peer, provisioner::Settings};
+use e2e::sidecar::{Role, Settings};
+use e2e::{Driver, Footprint, Sidecar, eventually, peer};
 
 /// Bound of each wait for one of them.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Whose provisioner.
+/// Whose program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
     /// The release build of ours.
     Outrigger,
-    /// The Go provisioner.
+    /// The Go sidecar of the same role.
     Go,
 }
 
@@ -30,26 +31,26 @@ impl Contender {
         }
     }
 
-    /// Starts one beside a driver, as its upstream deployment does: with a service account and leader election. The flags
-    /// are the same for both.
+    /// Starts one beside a driver, as its upstream deployment does: with a service account and leader election, and with
+    /// these flags more.
     ///
     /// # Errors
     /// When it is not built or cannot be started.
-    pub async fn start(self, account: &Account, driver: &Driver) -> Result<Run> {
+    pub async fn start(self, role: Role, account: &Account, driver: &Driver, flags: &[&str]) -> Result<Run> {
         let settings = match self {
-            Self::Outrigger => Settings::release(&account.kubeconfig, &driver.address())?,
-            Self::Go => peer::provisioner_with_defaults(&account.kubeconfig, &driver.address()).await?,
+            Self::Outrigger => Settings::release(role, &account.kubeconfig, &driver.address())?,
+            Self::Go => peer::settings_with_defaults(role, &account.kubeconfig, &driver.address()).await?,
         };
         let namespace = format!("--leader-election-namespace={}", account.namespace);
-        let provisioner = settings.flag("--leader-election").flag(&namespace).flag("--v=2").start()?;
-        Ok(Run { provisioner })
+        let settings = settings.flag("--leader-election").flag(&namespace).flag("--v=2");
+        Ok(Run { sidecar: flags.iter().fold(settings, |settings, flag| settings.flag(flag)).start()? })
     }
 }
 
-/// A running provisioner.
+/// A running one.
 #[derive(Debug)]
 pub struct Run {
-    provisioner: Provisioner,
+    sidecar: Sidecar,
 }
 
 impl Run {
@@ -58,7 +59,7 @@ impl Run {
     /// # Errors
     /// When it has ended.
     pub fn footprint(&mut self) -> Result<Footprint> {
-        Footprint::of(self.provisioner.pid()).with_context(|| self.provisioner.process().tail())
+        Footprint::of(self.sidecar.pid()).with_context(|| self.sidecar.process().tail())
     }
 
     /// Waits until it has sent a call to the driver, and gives the time from its start to the arrival of that call there.
@@ -66,15 +67,15 @@ impl Run {
     /// # Errors
     /// When it does not within two minutes.
     pub async fn first_call(&mut self, driver: &Driver, rpc: Option<&str>) -> Result<Duration> {
-        let pid = self.provisioner.pid();
-        let started = self.provisioner.process().started_monotonic_nanos();
+        let pid = self.sidecar.pid();
+        let started = self.sidecar.process().started_monotonic_nanos();
         let what = format!("a call from process {pid}");
         let called = eventually(&what, PATIENCE, async || {
             let calls = driver.journal()?.into_iter();
             let ours = calls.filter(|call| call.peer_pid == Some(pid) && rpc.is_none_or(|rpc| call.rpc == rpc));
             Ok(ours.map(|call| call.started_monotonic_nanos).min())
         });
-        let called = called.await.with_context(|| self.provisioner.process().tail())?;
+        let called = called.await.with_context(|| self.sidecar.process().tail())?;
         Ok(Duration::from_nanos(u64::try_from(called - started)?))
     }
 
@@ -83,6 +84,6 @@ impl Run {
     /// # Errors
     /// When it does not end.
     pub async fn stop(mut self) -> Result<()> {
-        self.provisioner.process().stop().await.map(drop)
+        self.sidecar.process().stop().await.map(drop)
     }
 }

@@ -1,6 +1,8 @@
-//! A Kubernetes control plane as processes: etcd, kube-apiserver, kube-controller-manager.
+//! A Kubernetes control plane as processes: etcd, kube-apiserver, kube-controller-manager, and for clusters with nodes
+//! kube-scheduler.
 
 use std::{
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -14,7 +16,7 @@ use kube::{
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::{audit, kubeconfig, ports::Port};
+use crate::{audit, kubeconfig, ports::Port, sidecar::Role};
 
 mod account;
 mod certificates;
@@ -22,6 +24,7 @@ mod component;
 mod control_plane;
 mod rbac;
 
+pub(crate) use crate::cluster::certificates::Identity;
 pub use crate::cluster::{account::Account, component::Component};
 
 /// How often a start is tried again with other ports when a program outside the harness has taken one.
@@ -36,6 +39,7 @@ static NAMESPACES: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub struct Cluster {
     // In the order in which they are ended: clients first.
+    scheduler: Option<Component>,
     controller_manager: Component,
     apiserver: Component,
     etcd: Component,
@@ -45,18 +49,19 @@ pub struct Cluster {
     _ports: [Port; 3],
 }
 
-/// Whether the API server writes down requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Auditing {
-    Off,
-    /// Those of service accounts, with the bodies of writes.
-    ServiceAccounts,
+/// What a control plane has beyond the least.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extras {
+    /// The API server writes down the requests of service accounts, with the bodies of writes.
+    audit: bool,
+    /// Scheduler, controllers and rights that pods on nodes need.
+    nodes: bool,
 }
 
 /// Files of the cluster that its clients need.
 #[derive(Debug)]
 struct Files {
-    authority: PathBuf,
+    authority: certificates::Authority,
     admin: PathBuf,
 }
 
@@ -66,13 +71,30 @@ impl Cluster {
     /// # Errors
     /// When a program cannot be built or started, or is not ready in time; the message ends with the tail of its log.
     pub async fn start() -> Result<Self> {
-        Self::attempt(Auditing::Off).await
+        Self::attempt(Extras::default()).await
     }
 
-    async fn attempt(auditing: Auditing) -> Result<Self> {
+    /// Starts one that can have a [`Node`](crate::Node): with a scheduler, and the controllers that look after nodes, pods
+    /// and attachments. Its API server writes down what service accounts ask of it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_for_nodes() -> Result<Self> {
+        Self::attempt(Extras { nodes: true, audit: true }).await
+    }
+
+    /// One whose API server writes down what service accounts ask of it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with_audit() -> Result<Self> {
+        Self::attempt(Extras { audit: true, nodes: false }).await
+    }
+
+    async fn attempt(extras: Extras) -> Result<Self> {
         let mut attempt = 1;
         loop {
-            match control_plane::start(auditing).await {
+            match control_plane::start(extras).await {
                 Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => attempt += 1,
                 started => return started,
             }
@@ -93,7 +115,7 @@ impl Cluster {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn shared_with_audit() -> Result<&'static Self> {
-        SHARED_AUDITED.get_or_try_init(|| Self::attempt(Auditing::ServiceAccounts)).await
+        SHARED_AUDITED.get_or_try_init(Self::start_with_audit).await
     }
 
     /// The requests answered so far for service accounts, in the order in which they were answered.
@@ -142,6 +164,24 @@ impl Cluster {
         &mut self.controller_manager
     }
 
+    /// What decides which node a pod runs on.
+    ///
+    /// # Errors
+    /// When this cluster was started without.
+    pub fn scheduler(&mut self) -> Result<&mut Component> {
+        self.scheduler.as_mut().context("this cluster has no scheduler: use start_for_nodes")
+    }
+
+    /// Credentials of the kubelet of a node, in files of a directory.
+    pub(crate) fn node_identity(&self, name: &str, address: Ipv4Addr, directory: &Path) -> Result<Identity> {
+        self.files.authority.node(name, address, directory)
+    }
+
+    /// File with the certificate of the authority that everything here trusts.
+    pub(crate) fn authority(&self) -> &Path {
+        &self.files.authority.file
+    }
+
     /// Makes a namespace that no other test of this process uses, and gives its name.
     ///
     /// # Errors
@@ -161,8 +201,20 @@ impl Cluster {
     /// # Errors
     /// When the upstream module cannot be had or the API server refuses an object.
     pub async fn upstream_provisioner_account(&self, namespace: &str) -> Result<Account> {
-        rbac::apply_upstream(&self.client().await?, namespace).await?;
-        self.account(namespace, "csi-provisioner").await
+        self.upstream_account(Role::Provisioner, namespace).await
+    }
+
+    /// The same for the attacher's.
+    ///
+    /// # Errors
+    /// As [`upstream_provisioner_account`](Self::upstream_provisioner_account).
+    pub async fn upstream_attacher_account(&self, namespace: &str) -> Result<Account> {
+        self.upstream_account(Role::Attacher, namespace).await
+    }
+
+    async fn upstream_account(&self, role: Role, namespace: &str) -> Result<Account> {
+        rbac::apply_upstream(&self.client().await?, role, namespace).await?;
+        self.account(namespace, role.program()).await
     }
 
     /// Lets an account read secrets, as upstream's file says for drivers that need them: the rule is there, but a

@@ -16,18 +16,21 @@ use tokio::net::UnixStream;
 use crate::{
     binary::bin,
     eventually::eventually,
-    process::{Process, Program},
+    node::{MountNamespace, Node},
+    process::{self, Process, Program},
 };
 
 const TO_SERVE: Duration = Duration::from_secs(20);
 
-/// A `local-driver` in a directory of its own, which is removed when it is dropped.
+/// A `local-driver` or another with its flags, in a directory of its own, which is removed when it is dropped.
 #[derive(Debug)]
 pub struct Driver {
+    executable: PathBuf,
     process: Option<Process>,
     name: String,
     arguments: Vec<OsString>,
     socket: PathBuf,
+    mounts: Option<MountNamespace>,
     directory: TempDir,
 }
 
@@ -64,34 +67,40 @@ impl Driver {
     /// The same, not started yet: its socket is not there.
     ///
     /// # Errors
-    /// When its directory cannot be made.
+    /// When it is not built, or its directory cannot be made.
     pub fn prepare(name: &str, flags: &[&str]) -> Result<Self> {
+        Self::of(bin("local-driver")?, name, flags)
+    }
+
+    /// The same with another executable.
+    pub(crate) fn of(executable: PathBuf, name: &str, flags: &[&str]) -> Result<Self> {
         let directory = crate::temporary_directory("driver")?;
         let arguments = flags.iter().map(OsString::from).collect();
         let socket = directory.path().join("csi.sock");
-        Ok(Self { process: None, name: name.to_owned(), arguments, socket, directory })
+        Ok(Self { executable, process: None, name: name.to_owned(), arguments, socket, mounts: None, directory })
     }
 
     /// Starts it, with the volumes it had, and waits until it serves. Does nothing when it runs.
     ///
     /// # Errors
-    /// When it is not built, or does not serve in time.
+    /// When it does not serve in time.
     pub async fn start_again(&mut self) -> Result<()> {
         if self.process.is_some() {
             return Ok(());
         }
         let path = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
-        let program = Program::new("local-driver", bin("local-driver")?, self.directory.path())
+        let mut program = Program::new("driver", self.executable.clone(), self.directory.path())
             .argument(format!("--endpoint={}", self.address()))
             .argument(format!("--driver-name={}", self.name))
             .argument(path("state-dir", &self.state_directory()))
             .argument(path("journal", &self.journal_file()))
             .arguments(&self.arguments);
+        program.mounts.clone_from(&self.mounts);
         let process = self.process.insert(program.start()?);
         let socket = &self.socket;
         let serving = eventually("the driver to serve", TO_SERVE, async || {
             if let Some(code) = process.exit_code()? {
-                return Ok(Some(Err(anyhow::anyhow!("local-driver ended with exit code {code}"))));
+                return Ok(Some(Err(anyhow::anyhow!("the driver ended with exit code {code}"))));
             }
             Ok(UnixStream::connect(socket).await.is_ok().then_some(Ok(())))
         });
@@ -113,10 +122,7 @@ impl Driver {
     /// # Errors
     /// When it does not end.
     pub async fn stop(&mut self) -> Result<()> {
-        match self.process.take() {
-            Some(mut process) => process.stop().await.map(drop),
-            None => Ok(()),
-        }
+        process::stop(&mut self.process).await
     }
 
     /// Kills it. Its socket and its volumes stay.
@@ -124,10 +130,7 @@ impl Driver {
     /// # Errors
     /// When it does not end.
     pub async fn kill(&mut self) -> Result<()> {
-        match self.process.take() {
-            Some(mut process) => process.kill().await,
-            None => Ok(()),
-        }
+        process::kill(&mut self.process).await
     }
 
     /// Its process, when it runs.
@@ -164,6 +167,22 @@ impl Driver {
         socket.clone_into(&mut self.socket);
     }
 
+    /// Puts it on a node: it serves below the kubelet's directory, and mounts where the pods of the node see it. Counts from
+    /// the next start.
+    ///
+    /// # Errors
+    /// When the directory of its socket cannot be made.
+    pub fn move_to(&mut self, node: &Node) -> Result<()> {
+        self.mounts = Some(node.mounts().clone());
+        self.socket = node.places().driver_socket(&self.name);
+        self.socket.parent().map_or(Ok(()), fs::create_dir_all).context("cannot make the directory of the socket")
+    }
+
+    /// Where its files are, removed with it.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// Where its volumes and their records are.
     pub fn state_directory(&self) -> PathBuf {
         self.directory.path().join("state")
@@ -190,6 +209,23 @@ impl Driver {
     /// As [`journal`](Self::journal).
     pub fn calls(&self, rpc: &str) -> Result<Vec<Call>> {
         Ok(self.journal()?.into_iter().filter(|call| call.rpc == rpc).collect())
+    }
+
+    /// Node ids that it has recorded as those a volume is published to, by the volume's handle. None also for a volume that
+    /// is gone.
+    ///
+    /// # Errors
+    /// When its records cannot be read.
+    pub fn published_to(&self, handle: &str) -> Result<Vec<String>> {
+        let mut nodes = Vec::new();
+        for entry in fs::read_dir(self.state_directory().join("volumes"))? {
+            let record: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
+            if record["id"] == handle {
+                let published = record["published"].as_array().into_iter().flatten();
+                nodes.extend(published.filter_map(|one| Some(one["node_id"].as_str()?.to_owned())));
+            }
+        }
+        Ok(nodes)
     }
 
     fn journal_file(&self) -> PathBuf {

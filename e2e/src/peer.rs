@@ -1,21 +1,21 @@
-//! The Go provisioner as a process, started and watched like ours.
+//! The Go sidecars as processes, started and watched like ours.
 
 use std::path::Path;
 
 use anyhow::Result;
 
 use crate::{
-    programs::{self, GO_CSI_PROVISIONER},
-    provisioner::Settings,
+    programs::{self, GO_CSI_ATTACHER, GO_CSI_PROVISIONER},
+    sidecar::{Role, Settings},
 };
 
-/// A Go provisioner for a driver's socket. Without these limits it would be the slow part of every test: by default it
-/// sends 5 requests a second.
+/// A Go sidecar for a driver's socket. Without these limits it would be the slow part of every test: by default it sends
+/// 5 requests a second.
 ///
 /// # Errors
 /// When it cannot be built.
-pub async fn provisioner(kubeconfig: &Path, csi_address: &str) -> Result<Settings> {
-    let settings = provisioner_with_defaults(kubeconfig, csi_address).await?;
+pub async fn settings(role: Role, kubeconfig: &Path, csi_address: &str) -> Result<Settings> {
+    let settings = settings_with_defaults(role, kubeconfig, csi_address).await?;
     Ok(settings.flag("--kube-api-qps=1000").flag("--kube-api-burst=1000"))
 }
 
@@ -23,7 +23,11 @@ pub async fn provisioner(kubeconfig: &Path, csi_address: &str) -> Result<Setting
 ///
 /// # Errors
 /// When it cannot be built.
-pub async fn provisioner_with_defaults(kubeconfig: &Path, csi_address: &str) -> Result<Settings> {
-    let executable = programs::ensured(&GO_CSI_PROVISIONER).await?;
-    Settings::of("go-csi-provisioner", executable, kubeconfig, csi_address)?.called("csi-provisioner")
+pub async fn settings_with_defaults(role: Role, kubeconfig: &Path, csi_address: &str) -> Result<Settings> {
+    let program = match role {
+        Role::Provisioner => &GO_CSI_PROVISIONER,
+        Role::Attacher => &GO_CSI_ATTACHER,
+    };
+    let executable = programs::ensured(program).await?;
+    Settings::of(program.name, executable, kubeconfig, csi_address)?.called(role.program())
 }

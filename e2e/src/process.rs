@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{binary::bin, eventually::eventually};
+use crate::{binary::bin, eventually::eventually, node::MountNamespace};
 
 /// Longer than the time `supervise` gives a program between TERM and KILL.
 const TO_STOP: Duration = Duration::from_secs(20);
@@ -35,6 +35,8 @@ pub struct Program {
     pub log: PathBuf,
     /// Directory to remove when this process is killed; as long as it lives, it removes what it made itself.
     pub scratch: Option<PathBuf>,
+    /// Mount namespace of a node to start in; it must be up then.
+    pub mounts: Option<MountNamespace>,
 }
 
 impl Program {
@@ -47,6 +49,7 @@ impl Program {
             environment: Vec::new(),
             log: directory.join(format!("{name}.log")),
             scratch: Some(directory.to_owned()),
+            mounts: None,
         }
     }
 
@@ -71,6 +74,13 @@ impl Program {
         self
     }
 
+    /// Starts it in the mount namespace of a node.
+    #[must_use]
+    pub fn in_mounts(mut self, mounts: &MountNamespace) -> Self {
+        self.mounts = Some(mounts.clone());
+        self
+    }
+
     /// Starts it under supervision.
     ///
     /// # Errors
@@ -81,6 +91,11 @@ impl Program {
         let mut command = Command::new(bin("supervise")?);
         if let Some(scratch) = &self.scratch {
             command.arg("--remove").arg(scratch);
+        }
+        if let Some(mounts) = &self.mounts {
+            // It becomes the program, so the process id is that of the program.
+            let namespace = format!("--mount={}", mounts.path()?.display());
+            command.arg("nsenter").arg(namespace).arg("--");
         }
         command.arg(&self.path).args(&self.arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -98,6 +113,22 @@ impl Program {
         process.pid = pid;
         process.started_monotonic_nanos = at;
         Ok(process)
+    }
+}
+
+/// Ends what may run with [`Process::stop`].
+pub(crate) async fn stop(process: &mut Option<Process>) -> Result<()> {
+    match process.take() {
+        Some(mut process) => process.stop().await.map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Ends what may run with [`Process::kill`].
+pub(crate) async fn kill(process: &mut Option<Process>) -> Result<()> {
+    match process.take() {
+        Some(mut process) => process.kill().await,
+        None => Ok(()),
     }
 }
 

@@ -15,10 +15,16 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
+use crate::sidecar::Role;
+
+pub mod node;
+
 /// Version of Kubernetes in `go/kubernetes/go.mod`; its programs do not know it unless told by the linker.
 const KUBERNETES: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 \
     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36";
 const STRIPPED: &str = "-s -w";
+/// Programs that need C code: `runc` enters namespaces before its Go runtime starts.
+const WITH_C: &[&str] = &["kubelet", "runc"];
 
 /// One program and how it is built.
 #[derive(Debug, Hash)]
@@ -74,9 +80,33 @@ pub const GO_CSI_PROVISIONER: GoProgram = GoProgram {
     link_flags: STRIPPED,
     takes: "5 minutes",
 };
+/// The Go attacher, likewise.
+pub const GO_CSI_ATTACHER: GoProgram = GoProgram {
+    name: "go-csi-attacher",
+    module: "peers",
+    package: "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
+    link_flags: STRIPPED,
+    takes: "5 minutes, or seconds after the Go provisioner",
+};
+/// The CSI driver of Kubernetes' own end-to-end tests: for us one that others wrote.
+pub const MOCK_DRIVER: GoProgram =
+    GoProgram { name: "mock-driver", module: "mock-driver", package: ".", link_flags: STRIPPED, takes: "1 minute" };
+
+/// Does to a registration socket what kubelet's plugin manager does, with kubelet's dial options.
+pub const KUBELET_DIAL: GoProgram =
+    GoProgram { name: "kubelet-dial", module: "kubelet-dial", package: ".", link_flags: STRIPPED, takes: "1 minute" };
 
 /// Everything the tests and the demo run.
-pub const ALL: &[GoProgram] = &[ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, CSI_SANITY, GO_CSI_PROVISIONER];
+pub const ALL: &[GoProgram] = &[
+    ETCD,
+    KUBE_APISERVER,
+    KUBE_CONTROLLER_MANAGER,
+    CSI_SANITY,
+    GO_CSI_PROVISIONER,
+    GO_CSI_ATTACHER,
+    MOCK_DRIVER,
+    KUBELET_DIAL,
+];
 
 /// Path of a program, built first when the cache does not have it. Blocks for minutes then; others that need a
 /// program meanwhile, in this process or another, wait.
@@ -119,18 +149,22 @@ pub fn cache_directory() -> Result<PathBuf> {
     Ok(cache.context("set OUTRIGGER_CACHE: there is no HOME to put the cache in")?.join("outrigger"))
 }
 
-/// Directory of the provisioner's upstream module, of which only `deploy/kubernetes/rbac.yaml` is read.
+/// Directory of a sidecar's upstream module, of which only `deploy/kubernetes/rbac.yaml` is read.
 ///
 /// # Errors
 /// When go is not installed or the module cannot be had.
-pub fn upstream_module() -> Result<PathBuf> {
+pub fn upstream_module(role: Role) -> Result<PathBuf> {
     #[derive(Deserialize)]
     struct Download {
         #[serde(rename = "Dir")]
         directory: PathBuf,
     }
+    let module = match role {
+        Role::Provisioner => "github.com/kubernetes-csi/external-provisioner/v6",
+        Role::Attacher => "github.com/kubernetes-csi/external-attacher/v4",
+    };
     let mut go = go(&module_directory("upstream"));
-    let output = go.args(["mod", "download", "-json", "github.com/kubernetes-csi/external-provisioner/v6"]);
+    let output = go.args(["mod", "download", "-json", module]);
     let output = output.output().context("cannot run go: is it installed and in PATH?")?;
     let download: Download = serde_json::from_slice(&output.stdout).with_context(|| {
         format!("go mod download gave no module: {}", String::from_utf8_lossy(&output.stderr).trim())
@@ -143,6 +177,7 @@ fn build(program: &GoProgram, path: &Path) -> Result<()> {
     let started = tokio::time::Instant::now();
     let unfinished = path.with_extension("unfinished");
     let status = go(&module_directory(program.module))
+        .env("CGO_ENABLED", if WITH_C.contains(&program.name) { "1" } else { "0" })
         .args(["build", "-trimpath", "-ldflags", program.link_flags, "-o"])
         .arg(&unfinished)
         .arg(program.package)
@@ -161,10 +196,17 @@ fn build(program: &GoProgram, path: &Path) -> Result<()> {
 fn key(program: &GoProgram) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     program.hash(&mut hasher);
+    if WITH_C.contains(&program.name) {
+        "cgo".hash(&mut hasher);
+    }
     env::consts::ARCH.hash(&mut hasher);
     for file in ["go.mod", "go.sum"] {
         let path = module_directory(program.module).join(file);
         fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?.hash(&mut hasher);
+    }
+    // A program of our own is in the wrapper module itself.
+    if let Ok(source) = fs::read(module_directory(program.module).join("main.go")) {
+        source.hash(&mut hasher);
     }
     Ok(hasher.finish())
 }

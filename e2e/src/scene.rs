@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::cluster::Account;
 use crate::eventually::{self, eventually};
 use crate::proxy::Proxy;
-use crate::{Cluster, Driver, Provisioner, provisioner};
+use crate::sidecar::{Role, Settings};
+use crate::{Cluster, Driver, Node, Sidecar};
 
 /// Bound of each wait. Real programs on a busy machine: long, and never slept through.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -43,8 +44,21 @@ impl Scene {
 
     /// In a cluster that is this test's own.
     pub async fn start_in(cluster: &Cluster, purpose: &str, driver_flags: &[&str]) -> Result<Self> {
+        Self::start_at(cluster, None, purpose, driver_flags).await
+    }
+
+    /// In a cluster, with the driver on one of its nodes.
+    pub async fn start_on(cluster: &Cluster, node: &Node, purpose: &str, driver_flags: &[&str]) -> Result<Self> {
+        Self::start_at(cluster, Some(node), purpose, driver_flags).await
+    }
+
+    async fn start_at(cluster: &Cluster, node: Option<&Node>, purpose: &str, driver_flags: &[&str]) -> Result<Self> {
         let class = format!("{purpose}-{}", SCENES.fetch_add(1, Ordering::Relaxed));
-        let driver = Driver::start(&format!("{class}.outrigger.dev"), driver_flags).await?;
+        let mut driver = Driver::prepare(&format!("{class}.outrigger.dev"), driver_flags)?;
+        if let Some(node) = node {
+            driver.move_to(node)?;
+        }
+        driver.start_again().await?;
         let namespace = cluster.namespace(purpose).await?;
         let account = cluster.upstream_provisioner_account(&namespace).await?;
         let scene = Self { client: cluster.client().await?, driver, namespace, account, class };
@@ -53,23 +67,23 @@ impl Scene {
     }
 
     /// A replica that competes for the lease; `Settings::start` starts it.
-    pub fn replica(&self) -> Result<provisioner::Settings> {
+    pub fn replica(&self) -> Result<Settings> {
         self.replica_with(&self.account.kubeconfig)
     }
 
     /// The same, which reaches the API server through a proxy.
-    pub fn replica_behind(&self, proxy: &Proxy) -> Result<provisioner::Settings> {
+    pub fn replica_behind(&self, proxy: &Proxy) -> Result<Settings> {
         self.replica_with(proxy.kubeconfig())
     }
 
-    fn replica_with(&self, kubeconfig: &Path) -> Result<provisioner::Settings> {
-        let settings = provisioner::Settings::new(kubeconfig, &self.driver.address())?;
+    fn replica_with(&self, kubeconfig: &Path) -> Result<Settings> {
+        let settings = Settings::new(Role::Provisioner, kubeconfig, &self.driver.address())?;
         let namespace = format!("--leader-election-namespace={}", self.namespace);
         Ok(settings.flag("--leader-election").flag(&namespace))
     }
 
     /// A replica that leads.
-    pub async fn leader(&self) -> Result<Provisioner> {
+    pub async fn leader(&self) -> Result<Sidecar> {
         leading(self.replica()?).await
     }
 
@@ -121,6 +135,15 @@ impl Scene {
             phase(claim).as_deref() == Some("Bound")
         });
         bound.await?.spec.and_then(|spec| spec.volume_name).context("a Bound claim names its volume")
+    }
+
+    /// What the driver calls a volume.
+    ///
+    /// # Errors
+    /// When it has no object, or is none of a driver.
+    pub async fn handle(&self, volume: &str) -> Result<String> {
+        let source = self.volumes().get(volume).await?.spec.and_then(|spec| spec.csi);
+        Ok(source.context("no CSI volume")?.volume_handle)
     }
 
     /// Deletes a claim and does not wait for its end.
@@ -177,7 +200,7 @@ impl Scene {
 ///
 /// # Errors
 /// When it does not lead in time, with the tail of its log.
-pub async fn leading(settings: provisioner::Settings) -> Result<Provisioner> {
+pub async fn leading(settings: Settings) -> Result<Sidecar> {
     let mut leader = settings.start()?;
     leader.process().logged("work starts", PATIENCE).await?;
     Ok(leader)

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{Cluster, Driver, Footprint, Population, Provisioner, eventually, population, provisioner::Settings};
+use e2e::sidecar::{Role, Settings};
+use e2e::{Cluster, Driver, Footprint, MemoryLimit, Population, Sidecar, eventually, population};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{Api, Client, api::ListParams};
 use tokio::sync::{Mutex, OnceCell};
@@ -62,9 +63,9 @@ impl Scene {
     }
 
     /// A leader that is at work.
-    async fn leader(&self, driver: &Driver) -> Result<Provisioner> {
+    async fn leader(&self, driver: &Driver) -> Result<Sidecar> {
         let account = self.cluster.upstream_provisioner_account(&self.namespace).await?;
-        let settings = Settings::release(&account.kubeconfig, &driver.address())?;
+        let settings = Settings::release(Role::Provisioner, &account.kubeconfig, &driver.address())?;
         let namespace = format!("--leader-election-namespace={}", self.namespace);
         let mut leader = settings.flag("--leader-election").flag(&namespace).flag("--v=2").start()?;
         leader.process().logged("work starts", PATIENCE).await?;
@@ -132,13 +133,17 @@ async fn c4_a_burst_of_claims_does_not_need_more_than_a_small_container() -> Res
     let client = scene.cluster.client().await?;
     let driver = Driver::start("burst.outrigger.dev", &[]).await?;
     population::create_class(&client, driver.name()).await?;
+    let limit = MemoryLimit::new(BURST_PEAK)?;
     let mut leader = scene.leader(&driver).await?;
+    if let Some(limit) = &limit {
+        limit.apply(leader.pid())?;
+    }
     population::create_waiting_claims(&client, &scene.namespace, driver.name(), BURST).await?;
     let made = eventually("a volume for each claim", BURST_PATIENCE, async || {
         tokio::time::sleep(Duration::from_millis(250)).await;
         Ok((volumes(&client).await? >= BURST).then_some(()))
     });
     made.await.with_context(|| leader.process().tail())?;
-    assert_eq!(leader.process().exit_code()?, None, "it was never restarted");
+    assert_eq!(leader.process().exit_code()?, None, "it was never killed");
     within(Footprint::of(leader.pid())?, BURST_PEAK, BURST_PEAK)
 }

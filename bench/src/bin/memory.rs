@@ -6,6 +6,7 @@ use anyhow::Result;
 use bench::Contender;
 use bench::table::{heading, line, mebibytes, say, seconds, share};
 use e2e::cluster::Account;
+use e2e::sidecar::Role;
 use e2e::{Cluster, Driver, Footprint, Population, population};
 use kube::Client;
 use tokio::time::{Instant, sleep};
@@ -59,7 +60,7 @@ impl Scene {
     async fn measure(&self, contender: Contender, driver: &Driver) -> Result<Figures> {
         let claim = format!("waits-{}-{}", driver.name(), contender.name().to_lowercase());
         population::create_waiting_claim(&self.client, &self.account.namespace, &claim, driver.name()).await?;
-        let mut run = contender.start(&self.account, driver).await?;
+        let mut run = contender.start(Role::Provisioner, &self.account, driver, &[]).await?;
         let until_work = run.first_call(driver, Some("CreateVolume")).await?;
         let started = run.footprint()?;
         sleep(SETTLE).await;

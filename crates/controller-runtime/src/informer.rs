@@ -1,6 +1,6 @@
 //! A cache of one kind of object, kept current by a watch.
 //!
-//! The flow: the task reads pages or watch lines (`source.rs`), decodes them object by object (`decode.rs`, `intake.rs`),
+//! The flow: the task reads pages or watch lines (`source.rs`), drops what cannot concern the projection (`mention.rs`), decodes them object by object (`decode.rs`, `intake.rs`),
 //! lets the [`Projection`] make a record of each (`projection.rs`), puts it into the store (`store.rs`) and tells the
 //! subscribers (`cache.rs`). Wire objects are dropped at once. `watch.rs` runs it all and recovers from failures.
 //!
@@ -14,6 +14,7 @@ mod decode;
 mod failure;
 mod intake;
 mod malformed;
+mod mention;
 mod pause;
 mod projection;
 mod source;
@@ -32,6 +33,7 @@ use self::cache::Cache;
 pub use self::cache::Change;
 use self::complaint::Complaint;
 use self::failure::Failure;
+pub use self::mention::Mention;
 use self::pause::Pause;
 pub use self::projection::Projection;
 use self::source::Source;

@@ -1,12 +1,18 @@
 //! Kubernetes clients that never wait without end and never retry behind the caller's back.
 //!
-//! kube's own stack (TLS, credentials, trace layer) with one layer more, `Timeouts`: an answer must begin within the
-//! timeout and, unless it is a watch, also end within it. A watch may live as long as it asked for (`timeoutSeconds`)
+//! A transport of our own (`transport.rs`: `credentials.rs`, `tls.rs`) below kube's client, with a layer `Timeouts`: an answer
+//! must begin within the timeout and, unless it is a watch, also end within it. A watch may live as long as it asked for (`timeoutSeconds`)
 //! and a little longer: one that outlives this sits on a dead connection. Dead connections are found this way and not
 //! by TCP keepalive, which kube's connector does not offer.
 
 pub(crate) mod overload;
 
+mod credentials;
+mod exec_plugin;
+mod tls;
+mod transport;
+
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,24 +21,66 @@ use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use kube::client::{Body, ClientBuilder};
+use kube::client::Body;
 use tokio::time::{Instant, Sleep};
 use tower::{BoxError, Layer, Service};
 
 /// How much longer than its `timeoutSeconds` a watch may live before its connection is taken for dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 
-/// Why no client could be made.
+/// Why no client could be made, or a client has no way to its server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// TLS material, credentials or proxy settings of the configuration are not usable.
-    #[error("kubernetes client for {server}: {source}; check the kubeconfig or the service account files")]
-    Configuration {
+    /// The headers of an impersonation (`as`, `as-groups`...) cannot be sent.
+    #[error("kubernetes client for {server}: {source}; correct the user of the kubeconfig")]
+    Headers {
         /// The API server the configuration names.
         server: http::Uri,
         /// What kube found wrong.
         #[source]
         source: Box<kube::Error>,
+    },
+    /// A file of the configuration cannot be read.
+    #[error("cannot read {}: {source}; check the kubeconfig or the service account of the pod", path.display())]
+    Unreadable {
+        /// Token, certificate or key.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Certificate authorities, the client certificate or its key are not usable.
+    #[error(
+        "certificates of the kubernetes configuration: {0}; check the kubeconfig or the service account of the pod"
+    )]
+    Certificate(String),
+    /// A token, name or password with characters that a header cannot carry.
+    #[error("the token or password of the kubernetes configuration has characters that cannot be sent; correct it")]
+    Token,
+    /// An `auth-provider` that is not built in.
+    #[error(
+        "auth-provider {0:?} of the kubeconfig is not supported; use a token, a client certificate or an exec plugin"
+    )]
+    AuthProvider(String),
+    /// An exec plugin gave no credentials.
+    #[error("the exec plugin {command:?} of the kubeconfig gives no credentials: {reason}")]
+    ExecPlugin {
+        /// The program.
+        command: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A proxy is asked for.
+    #[error(
+        "the API server is to be reached through the proxy {0}, which is not supported; take it out of the kubeconfig and HTTPS_PROXY"
+    )]
+    Proxy(http::Uri),
+    /// No connection came about in time.
+    #[error("no connection to {server} within {limit:?}")]
+    NotConnected {
+        /// The API server.
+        server: String,
+        /// How long it was tried.
+        limit: Duration,
     },
     /// The user agent has characters that a header cannot carry.
     #[error("user agent {0:?} cannot be sent as a header; use visible ASCII characters")]
@@ -51,20 +99,16 @@ pub struct RequestTimeout {
     limit: Duration,
 }
 
-/// A client for `config` without default retries. `timeout` bounds connecting, the time until the answer begins and,
+/// A client for `config` without retries. `timeout` bounds connecting, the time until the answer begins and,
 /// except for watches, until it is complete. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// [`ClientError::Configuration`] when the configuration is not usable.
+/// When the configuration is not usable.
 pub fn client(config: &kube::Config, timeout: Duration) -> Result<kube::Client, ClientError> {
-    let mut config = config.clone();
-    // kube retries even a POST on 429, 503 and 504; the work queue and the renew loop know better when.
-    config.default_retry = false;
-    config.connect_timeout = Some(config.connect_timeout.map_or(timeout, |limit| limit.min(timeout)));
-    let server = config.cluster_url.clone();
-    let builder = ClientBuilder::try_from(config)
-        .map_err(|source| ClientError::Configuration { server, source: Box::new(source) })?;
-    Ok(builder.with_layer(&Timeouts { limit: timeout }).build())
+    let connect_limit = config.connect_timeout.map_or(timeout, |limit| limit.min(timeout));
+    let transport = transport::transport(config, connect_limit)?;
+    let timed = Timeouts { limit: timeout }.layer(transport);
+    Ok(kube::Client::new(timed, config.default_namespace.clone()))
 }
 
 /// Makes clients of `config` introduce themselves as `agent`.

@@ -24,7 +24,7 @@ pub mod kube_client;
 pub mod leader_election;
 pub mod term;
 
-pub use informer::{Change, Informer, InformerTask, Projection, Subscription};
+pub use informer::{Change, Informer, InformerTask, Mention, Projection, Subscription};
 pub use metrics::{ElectionMetrics, WorkQueueMetrics};
 pub use rate_limiter::Backoff;
 pub use tasks::Tasks;

@@ -190,6 +190,11 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> WorkQueue<K> {
         self.update(|inner, _| inner.state.ready_len())
     }
 
+    /// How long the oldest key has been ready without a worker; zero when none waits. Looks at every key.
+    pub fn oldest_waiting(&self) -> Duration {
+        self.shared.read().oldest_waiting
+    }
+
     /// Whether no key waits for a worker.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -37,6 +37,13 @@ impl Address {
         Err(Error::Address { given: given.to_owned(), problem })
     }
 
+    /// As [`parse`](Self::parse), and also `unix:/absolute/path`: the Go programs on the node, which do not watch for a lost
+    /// connection, take it.
+    pub fn parse_on_node(given: &str) -> Result<Self, Error> {
+        let path = given.strip_prefix("unix:").filter(|path| path.starts_with('/') && !path.starts_with("//"));
+        Self::parse(path.unwrap_or(given))
+    }
+
     /// The path of the socket file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -68,6 +75,17 @@ mod tests {
             let address = Address::parse(given).unwrap();
             assert_eq!(address.path(), Path::new("/run/csi/socket"));
             assert_eq!(address.to_string(), "unix:///run/csi/socket");
+        }
+    }
+
+    #[test]
+    fn on_the_node_the_short_unix_form_is_an_address_too() {
+        for given in ["/run/csi/socket", "unix:///run/csi/socket", "unix:/run/csi/socket"] {
+            assert_eq!(Address::parse_on_node(given).unwrap().path(), Path::new("/run/csi/socket"));
+        }
+        for given in ["", "unix:csi.sock", "unix://csi.sock", "unix:", "dns:driver", "127.0.0.1:9000"] {
+            let text = Address::parse_on_node(given).expect_err(given).to_string();
+            assert!(text.contains(&format!("{given:?}")), "{given}: {text}");
         }
     }
 

@@ -16,7 +16,7 @@ use crate::deadline::Deadline;
 use crate::generation::Generation;
 use crate::generation::answer::Answer;
 use crate::status_text::{DEADLINE, unreadable};
-use crate::{Address, CallError, CallMetrics, observe};
+use crate::{Address, CallError, CallMetrics, Rpc, observe};
 
 /// What all calls to one driver have in common.
 pub(crate) struct Caller {
@@ -55,7 +55,8 @@ impl Caller {
         Resp: Message + Default + 'static,
     {
         let answer = Arc::new(Answer::default());
-        let mut grpc = Grpc::with_origin(generation.transport(answer.clone()), Uri::from_static("http://localhost"));
+        let grpc = Grpc::with_origin(generation.transport(answer.clone()), Uri::from_static("http://localhost"));
+        let mut grpc = grpc.max_decoding_message_size(longest_answer(method));
         let mut request = Request::new(request);
         request.set_timeout(self.timeout);
         let codec = ProstCodec::<Req, Resp>::default();
@@ -84,6 +85,13 @@ impl Caller {
             }
         }
     }
+}
+
+/// Bytes of an answer. As in a Go client, but for a listing: there are drivers that give all their volumes in one page
+/// however many were asked for.
+fn longest_answer(method: &str) -> usize {
+    const MIB: usize = 1024 * 1024;
+    if method == Rpc::ListVolumes.method() { 64 * MIB } else { 4 * MIB }
 }
 
 fn deadline_exceeded(method: &'static str) -> CallError {

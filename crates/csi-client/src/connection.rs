@@ -3,7 +3,7 @@
 //! Dial → handshake → calls pass → the socket ends, or its path leads to another socket → dial again. There is no limit in time
 //! and no way to give up but a fatal answer.
 
-mod dial;
+pub(crate) mod dial;
 pub(crate) mod socket_file;
 pub(crate) mod waiting;
 
@@ -95,7 +95,7 @@ impl Connection {
                     Err(Refusal::Fatal(error)) => return Err(error),
                     Err(Refusal::Again(reason)) => waiting.because(reason),
                 }
-                sleep(pause_after(failures)).await;
+                sleep(pause_after_dial(failures)).await;
                 failures = failures.saturating_add(1);
             }
         };
@@ -113,7 +113,7 @@ impl Connection {
         waiting: &Waiting,
     ) -> Result<Passing, Refusal> {
         let caller = &self.shared.caller;
-        let (stream, file) = dial(caller.address.path()).await.map_err(Refusal::Again)?;
+        let (stream, file) = dial(caller.address.path()).await.map_err(|error| Refusal::Again(error.to_string()))?;
         waiting.because("the driver accepted the connection and has not answered Probe yet");
         let number = self.generations.fetch_add(1, Ordering::Relaxed) + 1;
         let generation = Generation::open(number, stream, file, tasks)
@@ -141,7 +141,8 @@ impl Connection {
     }
 }
 
-fn pause_after(failures: u32) -> Duration {
+/// How long to wait before the socket is dialled again after this many failures before the last one: 50 ms, doubling up to 1 s.
+pub fn pause_after_dial(failures: u32) -> Duration {
     let (first, last) = DIAL_PAUSES;
     first.saturating_mul(2_u32.saturating_pow(failures)).min(last)
 }
@@ -153,7 +154,8 @@ mod tests {
 
     #[test]
     fn the_pause_between_dials_doubles_up_to_one_second() {
-        let pauses: Vec<_> = [0, 1, 4, 5, 31, 32, u32::MAX].map(|failures| pause_after(failures).as_millis()).to_vec();
+        let pauses: Vec<_> =
+            [0, 1, 4, 5, 31, 32, u32::MAX].map(|failures| pause_after_dial(failures).as_millis()).to_vec();
         assert_eq!(pauses, [50, 100, 800, 1000, 1000, 1000, 1000]);
     }
 }

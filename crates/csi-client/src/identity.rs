@@ -44,6 +44,9 @@ pub enum Handshake {
     Name,
     /// `Probe`, `GetPluginInfo`, `GetPluginCapabilities` and `ControllerGetCapabilities`.
     Controller,
+    /// As [`Self::Controller`], but a driver without the plugin capability `CONTROLLER_SERVICE` is not asked for
+    /// `ControllerGetCapabilities`, which it need not answer.
+    ControllerIfServed,
 }
 
 /// What the handshake has found out. Equal on every connection of one process.
@@ -51,9 +54,9 @@ pub enum Handshake {
 pub struct DriverInfo {
     /// Its name; `unknown-driver` after [`Handshake::Probe`].
     pub name: DriverName,
-    /// Empty unless asked with [`Handshake::Controller`].
+    /// Empty unless asked for, see [`Handshake`].
     pub plugin: PluginCapabilities,
-    /// Empty unless asked with [`Handshake::Controller`].
+    /// Empty unless asked for, see [`Handshake`].
     pub controller: ControllerCapabilities,
 }
 

@@ -9,6 +9,9 @@
 //! deadline → the answer, or a [`CallError`] in the words of a Go client → [`meaning`] says what the error leaves behind. Each call
 //! sent is counted in `csi_sidecar_operations_seconds` and logged at TRACE with its secrets hidden.
 //!
+//! **A session** ([`Session`]): one connection for the programs beside the driver on its node, without handshake, admission and
+//! reconnect: dial → calls, each with its own deadline → dropped, or told that the driver's side has ended.
+//!
 //! Not guaranteed:
 //! - That an admitted call is not processed after the admission has lapsed. CSI has no fencing token: a process stopped between
 //!   the admission and the write to the socket sends when it wakes up. A dropped call may have reached the driver.
@@ -30,19 +33,23 @@ mod generation;
 mod identity;
 mod observe;
 mod rpc;
+mod session;
 mod status_text;
 
 pub use address::Address;
 pub use call_error::CallError;
 pub use capabilities::{ControllerCapabilities, PluginCapabilities};
 pub use code::{Meaning, meaning};
-pub use connection::Connection;
+pub use connection::dial::DialError;
+pub use connection::waiting::Waiting;
+pub use connection::{Connection, pause_after_dial};
 pub use controller::{Admission, ControllerClient, Denied};
 pub use driver::{Driver, Settings};
 pub use error::Error;
 pub use identity::{DriverInfo, DriverName, Handshake};
 pub use observe::CallMetrics;
 pub use rpc::Rpc;
+pub use session::Session;
 pub use status_text::code_name;
 /// The gRPC codes of [`CallError::code`].
 pub use tonic::Code;

@@ -19,8 +19,11 @@ const BUCKETS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.
 /// The histogram `csi_sidecar_operations_seconds`, with name, labels, buckets and help of csi-lib-utils. Clones share it.
 #[derive(Clone)]
 pub struct CallMetrics {
-    seconds: HistogramVec,
+    /// `None` where nobody reads the figures.
+    seconds: Option<HistogramVec>,
     driver: Arc<OnceLock<DriverName>>,
+    /// Characters.
+    longest_logged: Arc<OnceLock<usize>>,
 }
 
 impl CallMetrics {
@@ -31,17 +34,35 @@ impl CallMetrics {
         let labels = ["driver_name", "method_name", "grpc_status_code"];
         let seconds = HistogramVec::new(options, &labels).map_err(failed)?;
         registry.register(Box::new(seconds.clone())).map_err(failed)?;
-        Ok(Self { seconds, driver: Arc::default() })
+        Ok(Self { seconds: Some(seconds), driver: Arc::default(), longest_logged: Arc::default() })
+    }
+
+    /// Counts nothing: for programs that serve no metrics.
+    pub fn none() -> Self {
+        Self { seconds: None, driver: Arc::default(), longest_logged: Arc::default() }
+    }
+
+    /// From here on the logs show no more than this many characters of a response.
+    pub fn limit_logged_responses(&self, characters: usize) {
+        self.longest_logged.get_or_init(|| characters);
+    }
+
+    fn shown(&self, text: String) -> String {
+        match self.longest_logged.get().and_then(|limit| text.char_indices().nth(*limit)) {
+            Some((at, _)) => format!("{} [cut, the whole response has {} bytes]", &text[..at], text.len()),
+            None => text,
+        }
     }
 
     /// From here on calls are counted under this name. The first name stays.
-    pub(crate) fn name_driver(&self, name: &DriverName) {
+    pub fn name_driver(&self, name: &DriverName) {
         self.driver.get_or_init(|| name.clone());
     }
 
     fn record(&self, method: &str, code: Code, took: Duration) {
+        let Some(seconds) = &self.seconds else { return };
         let driver = self.driver.get().map_or("unknown-driver", AsRef::as_ref);
-        self.seconds.with_label_values(&[driver, method, code_name(code)]).observe(took.as_secs_f64());
+        seconds.with_label_values(&[driver, method, code_name(code)]).observe(took.as_secs_f64());
     }
 }
 
@@ -57,7 +78,7 @@ pub(crate) fn response<T: Sanitize>(
 ) {
     match outcome {
         Ok(response) => {
-            tracing::trace!(method, response = %response.sanitized(), "GRPC response");
+            tracing::trace!(method, response = metrics.shown(response.sanitized()), "GRPC response");
             metrics.record(method, Code::Ok, took);
         }
         Err(error) => {
@@ -103,6 +124,15 @@ mod tests {
         }
         let bounds = text.lines().filter(|line| line.contains("unknown-driver") && line.contains("_bucket")).count();
         assert_eq!(bounds, 14, "thirteen buckets of the Go sidecars and +Inf");
+    }
+
+    #[test]
+    fn a_logged_response_is_cut_between_characters() {
+        let metrics = CallMetrics::register(&Registry::new()).unwrap();
+        assert_eq!(metrics.shown("äöü".to_owned()), "äöü");
+        metrics.limit_logged_responses(2);
+        assert_eq!(metrics.shown("äö".to_owned()), "äö");
+        assert_eq!(metrics.shown("äöü".to_owned()), "äö [cut, the whole response has 6 bytes]");
     }
 
     #[test]

@@ -3,32 +3,23 @@
 //! Translating those objects is not built yet; knowing the names is what keeps such a claim from being taken for one
 //! of ours, or being dropped in silence.
 
-/// The in-tree plugin that `driver` replaces, if any.
-pub(crate) fn in_tree_plugin(driver: &str) -> Option<&'static str> {
-    Some(match driver {
-        "ebs.csi.aws.com" => "kubernetes.io/aws-ebs",
-        "pd.csi.storage.gke.io" => "kubernetes.io/gce-pd",
-        "cinder.csi.openstack.org" => "kubernetes.io/cinder",
-        "disk.csi.azure.com" => "kubernetes.io/azure-disk",
-        "file.csi.azure.com" => "kubernetes.io/azure-file",
-        "csi.vsphere.vmware.com" => "kubernetes.io/vsphere-volume",
-        "pxd.portworx.com" => "kubernetes.io/portworx-volume",
-        _ => return None,
-    })
-}
+use controller_runtime::Mention;
+use storage_kube::in_tree::InTreePlugin;
 
 /// The names under which objects belong to this provisioner: the driver's, and the in-tree plugin's that it replaces.
 #[derive(Debug, Clone)]
 pub(crate) struct ProvisionerNames {
     /// Name the driver gave in `GetPluginInfo`.
     pub(crate) driver: String,
-    /// See [`in_tree_plugin`].
+    /// See [`InTreePlugin`].
     pub(crate) in_tree: Option<&'static str>,
+    mention: Mention,
 }
 
 impl ProvisionerNames {
     pub(crate) fn of(driver: &str) -> Self {
-        Self { driver: driver.to_owned(), in_tree: in_tree_plugin(driver) }
+        let in_tree = InTreePlugin::replaced_by(driver).map(InTreePlugin::as_str);
+        Self { driver: driver.to_owned(), in_tree, mention: Mention::of([driver].into_iter().chain(in_tree)) }
     }
 
     pub(crate) fn is_driver(&self, name: &str) -> bool {
@@ -37,6 +28,11 @@ impl ProvisionerNames {
 
     pub(crate) fn is_in_tree(&self, name: &str) -> bool {
         self.in_tree == Some(name)
+    }
+
+    /// Whether an object with this JSON may hold one of the names. One that does not belongs to somebody else.
+    pub(crate) fn may_be_in(&self, json: &[u8]) -> bool {
+        self.mention.may_be_in(json)
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {

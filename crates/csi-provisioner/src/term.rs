@@ -42,7 +42,7 @@ pub(crate) struct Process {
 /// Works until the term drains. Dropped at any moment when leadership is lost: queues, workers and memory go with it.
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
     let drain = term.draining();
-    process.caches.begin.cancel();
+    process.caches.first_lists.begin();
     tokio::select! {
         biased;
         () = drain.cancelled() => return Ok(()),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use controller_runtime::{Backoff, EventRecorder, Informer, WorkQueue, WorkQueueMetrics};
 use csi_client::ControllerClient;
 use parking_lot::Mutex;
+use sidecar::FirstLists;
 use storage_kube::names::{ClaimUid, VolumeName};
 use tokio_util::sync::CancellationToken;
 
@@ -27,8 +28,8 @@ pub(crate) struct Caches {
     pub(crate) volumes: Informer<VolumeProjection>,
     /// Only for drivers that attach.
     pub(crate) attachments: Option<Informer<AttachmentProjection>>,
-    /// Cancelled when the first term begins, if the caches have not been started before.
-    pub(crate) begin: CancellationToken,
+    /// Begun when the first term begins, if not before.
+    pub(crate) first_lists: FirstLists,
 }
 
 impl Caches {

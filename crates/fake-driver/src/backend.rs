@@ -1,6 +1,6 @@
 //! The default behaviour: volumes in memory, answered at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use csi_proto::csi::v1 as csi;
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -20,6 +20,8 @@ pub struct Identity {
     pub plugin_capabilities: Vec<PluginService>,
     /// The RPCs of `ControllerGetCapabilities`. The calls themselves are served whether listed or not.
     pub controller_capabilities: Vec<ControllerCapability>,
+    /// The answer to `NodeGetInfo`; `None` is a driver without node service.
+    pub node: Option<csi::NodeGetInfoResponse>,
 }
 
 impl Default for Identity {
@@ -30,6 +32,7 @@ impl Default for Identity {
             ready: Some(true),
             plugin_capabilities: vec![PluginService::ControllerService],
             controller_capabilities: vec![ControllerCapability::CreateDeleteVolume],
+            node: Some(csi::NodeGetInfoResponse { node_id: "node-1".to_owned(), ..Default::default() }),
         }
     }
 }
@@ -53,6 +56,8 @@ pub struct Backend {
     pub(crate) identity: Identity,
     volumes: BTreeMap<String, BackendVolume>,
     creations: HashMap<String, u64>,
+    /// Node ids by handle.
+    published: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Backend {
@@ -67,6 +72,23 @@ impl Backend {
     pub(crate) fn remove(&mut self, id: &str) -> Option<BackendVolume> {
         let name = self.by_id(id)?.name.clone();
         self.volumes.remove(&name)
+    }
+
+    pub(crate) fn published_nodes(&self, id: &str) -> Vec<String> {
+        self.published.get(id).map(|nodes| nodes.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    pub(crate) fn publish(&mut self, id: &str, node: &str) {
+        self.published.entry(id.to_owned()).or_default().insert(node.to_owned());
+    }
+
+    pub(crate) fn unpublish(&mut self, id: &str, node: &str) {
+        if let Some(nodes) = self.published.get_mut(id) {
+            nodes.remove(node);
+            if nodes.is_empty() {
+                self.published.remove(id);
+            }
+        }
     }
 
     fn by_id(&self, id: &str) -> Option<&BackendVolume> {
@@ -146,6 +168,10 @@ impl Backend {
         Ok(csi::ProbeResponse { ready: self.identity.ready })
     }
 
+    pub(crate) fn node_get_info(&mut self, _: &csi::NodeGetInfoRequest) -> Result<csi::NodeGetInfoResponse, Status> {
+        self.identity.node.clone().ok_or_else(|| Status::unimplemented("fake driver: no node service"))
+    }
+
     pub(crate) fn controller_get_capabilities(
         &mut self,
         _: &csi::ControllerGetCapabilitiesRequest,
@@ -178,11 +204,45 @@ impl Backend {
         Ok(csi::DeleteVolumeResponse {})
     }
 
+    pub(crate) fn controller_publish_volume(
+        &mut self,
+        request: &csi::ControllerPublishVolumeRequest,
+    ) -> Result<csi::ControllerPublishVolumeResponse, Status> {
+        if request.volume_id.is_empty() || request.node_id.is_empty() || request.volume_capability.is_none() {
+            return Err(Status::invalid_argument("fake driver: no volume id, node id or capability"));
+        }
+        self.publish(&request.volume_id, &request.node_id);
+        Ok(csi::ControllerPublishVolumeResponse::default())
+    }
+
+    pub(crate) fn controller_unpublish_volume(
+        &mut self,
+        request: &csi::ControllerUnpublishVolumeRequest,
+    ) -> Result<csi::ControllerUnpublishVolumeResponse, Status> {
+        if request.volume_id.is_empty() {
+            return Err(Status::invalid_argument("fake driver: no volume id"));
+        }
+        if request.node_id.is_empty() {
+            // CSI: from all nodes.
+            self.published.remove(&request.volume_id);
+        }
+        self.unpublish(&request.volume_id, &request.node_id);
+        Ok(csi::ControllerUnpublishVolumeResponse {})
+    }
+
     pub(crate) fn list_volumes(&mut self, _: &csi::ListVolumesRequest) -> Result<csi::ListVolumesResponse, Status> {
-        let entries = self
-            .volumes
-            .values()
-            .map(|volume| csi::list_volumes_response::Entry { volume: Some(described(volume)), status: None });
+        use csi::list_volumes_response::{Entry, VolumeStatus};
+        let mut ids: BTreeSet<&str> = self.volumes.values().map(|volume| volume.id.as_str()).collect();
+        ids.extend(self.published.keys().map(String::as_str));
+        let says_where =
+            self.identity.controller_capabilities.contains(&ControllerCapability::ListVolumesPublishedNodes);
+        let entries = ids.into_iter().map(|id| Entry {
+            volume: Some(
+                self.by_id(id)
+                    .map_or_else(|| csi::Volume { volume_id: id.to_owned(), ..csi::Volume::default() }, described),
+            ),
+            status: says_where.then(|| VolumeStatus { published_node_ids: self.published_nodes(id) }),
+        });
         Ok(csi::ListVolumesResponse { entries: entries.collect(), next_token: String::new() })
     }
 
@@ -219,8 +279,6 @@ macro_rules! no_default {
     };
 }
 no_default! {
-    controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
-    controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
     controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
     controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
     get_capacity(GetCapacityRequest) -> GetCapacityResponse;
@@ -230,4 +288,13 @@ no_default! {
     get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse;
     controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
     controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
+    node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse;
+    node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
+    node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
+    node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
+    node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+    node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
+    node_get_storage_health(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse;
+    node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
+    node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse;
 }

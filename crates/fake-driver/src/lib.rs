@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Not guaranteed: capabilities are only reported, calls are served whether listed or not; what is not asked
-//! for a default (snapshots, publish, expand) answers UNIMPLEMENTED until it is scripted.
+//! for a default (snapshots, expand) answers UNIMPLEMENTED until it is scripted.
 #![expect(
     clippy::panic,
     reason = "test only: a test that set up its driver wrongly or waits in vain ends with the reason"
@@ -184,6 +184,21 @@ impl FakeDriver {
     /// Takes a volume away behind everybody's back.
     pub fn remove_volume(&self, id: &str) -> Option<BackendVolume> {
         self.backend(|backend| backend.remove(id))
+    }
+
+    /// Ids of the nodes where a volume is published.
+    pub fn published_nodes(&self, id: &str) -> Vec<String> {
+        self.state.backend.lock().published_nodes(id)
+    }
+
+    /// Publishes a volume at a node without a call.
+    pub fn publish(&self, id: &str, node: &str) {
+        self.backend(|backend| backend.publish(id, node));
+    }
+
+    /// Unpublishes a volume behind everybody's back.
+    pub fn unpublish(&self, id: &str, node: &str) {
+        self.backend(|backend| backend.unpublish(id, node));
     }
 
     fn backend<T>(&self, work: impl FnOnce(&mut Backend) -> T) -> T {

@@ -10,7 +10,7 @@ use crate::backend::Backend;
 
 /// A request message of the CSI protocol that the fake driver answers.
 ///
-/// Implemented for every request of the Identity and the Controller service, and for nothing else.
+/// Implemented for every request of the Identity, the Controller and the Node service, and for nothing else.
 pub trait CsiRequest: Any + Clone + Send + Sync + Sized {
     /// The RPC that carries this request.
     const RPC: Rpc;
@@ -55,6 +55,18 @@ macro_rules! with_rpcs {
                 controller_get_volume ControllerGetVolume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;
                 controller_modify_volume ControllerModifyVolume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
             }
+            Node {
+                node_stage_volume NodeStageVolume(NodeStageVolumeRequest) -> NodeStageVolumeResponse;
+                node_unstage_volume NodeUnstageVolume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
+                node_publish_volume NodePublishVolume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
+                node_unpublish_volume NodeUnpublishVolume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
+                node_get_volume_health NodeGetVolumeHealth(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
+                node_get_storage_health NodeGetStorageHealth(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse;
+                node_get_volume_stats NodeGetVolumeStats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+                node_expand_volume NodeExpandVolume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
+                node_get_capabilities NodeGetCapabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse;
+                node_get_info NodeGetInfo(NodeGetInfoRequest) -> NodeGetInfoResponse;
+            }
         }
     };
 }
@@ -62,7 +74,7 @@ pub(crate) use with_rpcs;
 
 macro_rules! declare {
     ($($service:ident { $($method:ident $rpc:ident($request:ident) -> $response:ident;)* })*) => {
-        /// An RPC of the Identity or the Controller service.
+        /// An RPC of the Identity, the Controller or the Node service.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "the names are those of the CSI specification")]
         pub enum Rpc { $($($rpc,)*)* }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use csi_proto::csi::v1 as csi;
 use csi_proto::csi::v1::controller_server::{Controller, ControllerServer};
 use csi_proto::csi::v1::identity_server::{Identity, IdentityServer};
+use csi_proto::csi::v1::node_server::{Node, NodeServer};
 use parking_lot::Mutex;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
@@ -102,17 +103,22 @@ macro_rules! serve {
 }
 with_rpcs!(serve);
 
-/// Both services on one connection.
+/// All services on one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Services {
     identity: IdentityServer<Handler>,
     controller: ControllerServer<Handler>,
+    node: NodeServer<Handler>,
 }
 
 impl Services {
     pub(crate) fn new(state: Arc<State>) -> Self {
         let handler = Handler(state);
-        Self { identity: IdentityServer::new(handler.clone()), controller: ControllerServer::new(handler) }
+        Self {
+            identity: IdentityServer::new(handler.clone()),
+            controller: ControllerServer::new(handler.clone()),
+            node: NodeServer::new(handler),
+        }
     }
 }
 
@@ -134,6 +140,8 @@ impl Service<http::Request<Body>> for Services {
             self.identity.call(request)
         } else if path.starts_with("/csi.v1.Controller/") {
             self.controller.call(request)
+        } else if path.starts_with("/csi.v1.Node/") {
+            self.node.call(request)
         } else {
             let status = Status::unimplemented(format!("fake driver: no method {path}"));
             Box::pin(async move { Ok(status.into_http()) })

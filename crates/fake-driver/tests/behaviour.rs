@@ -7,8 +7,9 @@ use std::time::Duration;
 use csi_proto::csi::v1::controller_client::ControllerClient;
 use csi_proto::csi::v1::identity_client::IdentityClient;
 use csi_proto::csi::v1::{
-    CapacityRange, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, GetPluginInfoRequest, ProbeRequest,
-    Volume,
+    CapacityRange, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, CreateVolumeRequest,
+    CreateVolumeResponse, DeleteVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, ProbeRequest, Volume,
+    VolumeCapability, controller_service_capability::rpc::Type as ControllerCapability,
 };
 use fake_driver::{FakeDriver, Outcome, Release, Rpc, Step};
 use hyper_util::rt::TokioIo;
@@ -51,6 +52,36 @@ async fn one_name_is_one_volume_until_it_is_deleted() {
     assert!(driver.volumes().is_empty());
     let new = client.create_volume(named("a")).await.unwrap().into_inner().volume.unwrap();
     assert_eq!(new.volume_id, "handle-2-of-a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_are_published_at_nodes_and_listed_there() {
+    let driver = FakeDriver::start().await;
+    let mut client = ControllerClient::new(connect(&driver).await);
+    let publish = |node: &str| ControllerPublishVolumeRequest {
+        volume_id: "h".to_owned(),
+        node_id: node.to_owned(),
+        volume_capability: Some(VolumeCapability::default()),
+        ..Default::default()
+    };
+    let unpublish = |node: &str| ControllerUnpublishVolumeRequest {
+        volume_id: "h".to_owned(),
+        node_id: node.to_owned(),
+        ..Default::default()
+    };
+    for node in ["n1", "n1", "n2", "n3"] {
+        client.controller_publish_volume(publish(node)).await.unwrap();
+    }
+    client.controller_unpublish_volume(unpublish("n2")).await.unwrap();
+    client.controller_unpublish_volume(unpublish("never-there")).await.unwrap();
+    assert_eq!(driver.published_nodes("h"), ["n1", "n3"]);
+    let listed = client.list_volumes(ListVolumesRequest::default()).await.unwrap().into_inner();
+    assert!(listed.entries[0].status.is_none(), "only a driver with the capability says where");
+    driver.configure(|identity| identity.controller_capabilities.push(ControllerCapability::ListVolumesPublishedNodes));
+    let listed = client.list_volumes(ListVolumesRequest::default()).await.unwrap().into_inner();
+    assert_eq!(listed.entries[0].status.as_ref().unwrap().published_node_ids, ["n1", "n3"]);
+    client.controller_unpublish_volume(unpublish("")).await.unwrap();
+    assert!(driver.published_nodes("h").is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! Flags, and the checked configuration made of them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -8,6 +9,7 @@ use tracing::level_filters::LevelFilter;
 use crate::capabilities::{self, Capabilities};
 use crate::error::Error;
 use crate::fault::Fault;
+use crate::topology::Topology;
 
 /// A CSI driver that keeps each volume as a directory or a file below --state-dir, on one node.
 #[derive(Clone, Debug, Parser)]
@@ -29,7 +31,22 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     pub node_id: Option<String>,
 
-    /// Capabilities to advertise, separated by commas; also known: `GET_CAPACITY`, `SINGLE_NODE_MULTI_WRITER`.
+    /// A node that ControllerPublishVolume accepts besides this one, may be repeated; any node unless given.
+    #[arg(long = "known-node", value_name = "ID")]
+    pub known_nodes: Vec<String>,
+
+    /// Volumes a node takes, for NodeGetInfo and ControllerPublishVolume; no limit unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_volumes_per_node: Option<u32>,
+
+    /// A topology segment of this node as KEY=VALUE, may be repeated; with it the driver has
+    /// `VOLUME_ACCESSIBILITY_CONSTRAINTS`.
+    #[arg(long = "topology", value_name = "KEY=VALUE")]
+    pub topology: Vec<String>,
+
+    /// Capabilities to advertise, separated by commas; also known: `PUBLISH_UNPUBLISH_VOLUME`, `PUBLISH_READONLY`,
+    /// `LIST_VOLUMES_PUBLISHED_NODES`, `GET_CAPACITY`, `SINGLE_NODE_MULTI_WRITER`, and of the node
+    /// `STAGE_UNSTAGE_VOLUME`, `GET_VOLUME_STATS`.
     #[arg(long, value_name = "LIST", default_value = capabilities::DEFAULT)]
     pub capabilities: String,
 
@@ -64,6 +81,12 @@ pub struct Config {
     pub driver_name: String,
     /// Node id.
     pub node_id: String,
+    /// Nodes besides this one; empty means that any is accepted.
+    pub known_nodes: BTreeSet<String>,
+    /// Volumes a node takes.
+    pub max_volumes_per_node: Option<u32>,
+    /// Topology of this node.
+    pub topology: Topology,
     /// What is advertised.
     pub capabilities: Capabilities,
     /// Limit on the bytes of all volumes together.
@@ -87,6 +110,9 @@ impl TryFrom<&Args> for Config {
             state_dir: args.state_dir.clone(),
             driver_name: driver_name(&args.driver_name)?,
             node_id: args.node_id.clone().unwrap_or_else(host_name),
+            known_nodes: args.known_nodes.iter().cloned().collect(),
+            max_volumes_per_node: args.max_volumes_per_node,
+            topology: Topology::parse(&args.topology)?,
             capabilities: Capabilities::parse(&args.capabilities)?,
             capacity: args
                 .capacity
@@ -158,6 +184,8 @@ mod tests {
             (["--fault", "CreateVolume"], "--fault"),
             (["--capabilities", "NONE"], "--capabilities"),
             (["--log-level", "loud"], "--log-level"),
+            (["--topology", "zone"], "--topology"),
+            (["--max-volumes-per-node", "0"], "--max-volumes-per-node"),
         ] {
             let message = config(&flags).unwrap_err();
             assert!(message.contains(part), "{message}");

@@ -3,30 +3,56 @@
 use std::collections::BTreeSet;
 
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::csi::v1::node_service_capability::rpc::Type as NodeCapability;
 
 use crate::error::Error;
 
-/// A capability of the plugin or of its Controller service, by its name in the CSI specification.
+/// A capability of the plugin, of its Controller service or of its Node service, by its name in the CSI specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// The Controller service itself (`PluginCapability.Service`).
     ControllerService,
     /// CreateVolume, DeleteVolume.
     CreateDeleteVolume,
+    /// ControllerPublishVolume, ControllerUnpublishVolume.
+    PublishUnpublishVolume,
+    /// `readonly` of ControllerPublishVolume.
+    PublishReadonly,
     /// `ListVolumes`.
     ListVolumes,
+    /// The nodes in what `ListVolumes` and `ControllerGetVolume` answer.
+    ListVolumesPublishedNodes,
     /// `ControllerGetVolume` (alpha in CSI 1.13).
     GetVolume,
     /// `GetCapacity`.
     GetCapacity,
-    /// The access modes `SINGLE_NODE_SINGLE_WRITER` and `SINGLE_NODE_MULTI_WRITER` (alpha in CSI 1.13).
+    /// The access modes `SINGLE_NODE_SINGLE_WRITER` and `SINGLE_NODE_MULTI_WRITER` (alpha in CSI 1.13), a capability
+    /// of both services.
     SingleNodeMultiWriter,
+    /// NodeStageVolume, NodeUnstageVolume.
+    StageUnstageVolume,
+    /// `NodeGetVolumeStats`.
+    GetVolumeStats,
 }
 
-use Capability::{ControllerService, CreateDeleteVolume, GetCapacity, GetVolume, ListVolumes, SingleNodeMultiWriter};
+use Capability::{
+    ControllerService, CreateDeleteVolume, GetCapacity, GetVolume, GetVolumeStats, ListVolumes,
+    ListVolumesPublishedNodes, PublishReadonly, PublishUnpublishVolume, SingleNodeMultiWriter, StageUnstageVolume,
+};
 
-const ALL: [Capability; 6] =
-    [ControllerService, CreateDeleteVolume, ListVolumes, GetVolume, GetCapacity, SingleNodeMultiWriter];
+const ALL: [Capability; 11] = [
+    ControllerService,
+    CreateDeleteVolume,
+    PublishUnpublishVolume,
+    PublishReadonly,
+    ListVolumes,
+    ListVolumesPublishedNodes,
+    GetVolume,
+    GetCapacity,
+    SingleNodeMultiWriter,
+    StageUnstageVolume,
+    GetVolumeStats,
+];
 
 /// Advertised unless `--capabilities` says otherwise.
 pub(crate) const DEFAULT: &str = "CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,LIST_VOLUMES,GET_VOLUME";
@@ -37,21 +63,60 @@ impl Capability {
         match self {
             ControllerService => "CONTROLLER_SERVICE",
             CreateDeleteVolume => "CREATE_DELETE_VOLUME",
+            PublishUnpublishVolume => "PUBLISH_UNPUBLISH_VOLUME",
+            PublishReadonly => "PUBLISH_READONLY",
             ListVolumes => "LIST_VOLUMES",
+            ListVolumesPublishedNodes => "LIST_VOLUMES_PUBLISHED_NODES",
             GetVolume => "GET_VOLUME",
             GetCapacity => "GET_CAPACITY",
             SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
+            StageUnstageVolume => "STAGE_UNSTAGE_VOLUME",
+            GetVolumeStats => "GET_VOLUME_STATS",
         }
     }
 
     const fn of_controller(self) -> Option<ControllerCapability> {
         match self {
-            ControllerService => None,
+            ControllerService | StageUnstageVolume | GetVolumeStats => None,
             CreateDeleteVolume => Some(ControllerCapability::CreateDeleteVolume),
+            PublishUnpublishVolume => Some(ControllerCapability::PublishUnpublishVolume),
+            PublishReadonly => Some(ControllerCapability::PublishReadonly),
             ListVolumes => Some(ControllerCapability::ListVolumes),
+            ListVolumesPublishedNodes => Some(ControllerCapability::ListVolumesPublishedNodes),
             GetVolume => Some(ControllerCapability::GetVolume),
             GetCapacity => Some(ControllerCapability::GetCapacity),
             SingleNodeMultiWriter => Some(ControllerCapability::SingleNodeMultiWriter),
+        }
+    }
+
+    const fn of_node(self) -> Option<NodeCapability> {
+        match self {
+            StageUnstageVolume => Some(NodeCapability::StageUnstageVolume),
+            GetVolumeStats => Some(NodeCapability::GetVolumeStats),
+            SingleNodeMultiWriter => Some(NodeCapability::SingleNodeMultiWriter),
+            ControllerService
+            | CreateDeleteVolume
+            | PublishUnpublishVolume
+            | PublishReadonly
+            | ListVolumes
+            | ListVolumesPublishedNodes
+            | GetVolume
+            | GetCapacity => None,
+        }
+    }
+
+    /// The capability without which this one says nothing.
+    const fn needs(self) -> Option<Self> {
+        match self {
+            ControllerService | StageUnstageVolume | GetVolumeStats => None,
+            PublishReadonly => Some(PublishUnpublishVolume),
+            ListVolumesPublishedNodes => Some(ListVolumes),
+            CreateDeleteVolume
+            | PublishUnpublishVolume
+            | ListVolumes
+            | GetVolume
+            | GetCapacity
+            | SingleNodeMultiWriter => Some(ControllerService),
         }
     }
 }
@@ -65,11 +130,10 @@ impl Capabilities {
     pub fn parse(list: &str) -> Result<Self, Error> {
         let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
         let set = names.map(named).collect::<Result<BTreeSet<_>, _>>()?;
-        match set.iter().find(|one| **one != ControllerService) {
-            Some(one) if !set.contains(&ControllerService) => {
-                Err(Error::CapabilityAlone { dependent: one.name(), on: ControllerService.name() })
-            }
-            _ => Ok(Self(set)),
+        let needed = set.iter().filter_map(|one| one.needs().map(|on| (one, on)));
+        match needed.clone().find(|(_, on)| !set.contains(on)) {
+            Some((one, on)) => Err(Error::CapabilityAlone { dependent: one.name(), on: on.name() }),
+            None => Ok(Self(set)),
         }
     }
 
@@ -81,6 +145,11 @@ impl Capabilities {
     /// Those that `ControllerGetCapabilities` lists.
     pub fn of_controller(&self) -> impl Iterator<Item = ControllerCapability> {
         self.0.iter().filter_map(|one| one.of_controller())
+    }
+
+    /// Those that NodeGetCapabilities lists.
+    pub fn of_node(&self) -> impl Iterator<Item = NodeCapability> {
+        self.0.iter().filter_map(|one| one.of_node())
     }
 }
 
@@ -105,14 +174,29 @@ mod tests {
     fn unknown_and_unimplemented_names_are_refused_with_the_known_ones() {
         for name in ["LIST_VOLUME", "CLONE_VOLUME", "list_volumes"] {
             let message = Capabilities::parse(name).unwrap_err().to_string();
-            assert!(message.contains(name) && message.contains("LIST_VOLUMES, GET_VOLUME"), "{message}");
+            assert!(message.contains(name) && message.contains("GET_VOLUME, GET_CAPACITY"), "{message}");
         }
     }
 
     #[test]
-    fn controller_capabilities_need_the_controller_service() {
-        let message = Capabilities::parse("LIST_VOLUMES").unwrap_err().to_string();
-        assert!(message.contains("CONTROLLER_SERVICE"), "{message}");
+    fn capabilities_need_the_one_they_refine() {
+        for (list, missing) in [
+            ("LIST_VOLUMES", "CONTROLLER_SERVICE"),
+            ("CONTROLLER_SERVICE,PUBLISH_READONLY", "PUBLISH_UNPUBLISH_VOLUME"),
+            ("CONTROLLER_SERVICE,LIST_VOLUMES_PUBLISHED_NODES", "LIST_VOLUMES"),
+        ] {
+            let message = Capabilities::parse(list).unwrap_err().to_string();
+            assert!(message.contains(&format!("without {missing}")), "{message}");
+        }
         assert!(!Capabilities::parse("").unwrap().has(ControllerService));
+    }
+
+    #[test]
+    fn each_service_lists_its_own() {
+        let capabilities = Capabilities::parse("STAGE_UNSTAGE_VOLUME,GET_VOLUME_STATS").unwrap();
+        assert_eq!(capabilities.of_controller().count(), 0);
+        assert!(capabilities.of_node().eq([NodeCapability::StageUnstageVolume, NodeCapability::GetVolumeStats]));
+        let all = Capabilities::parse(&ALL.map(Capability::name).join(",")).unwrap();
+        assert_eq!((all.of_controller().count(), all.of_node().count()), (8, 3));
     }
 }

@@ -2,7 +2,9 @@
 
 mod create_volume;
 mod list_volumes;
+mod publish_volume;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use csi_proto::csi::v1 as csi;
@@ -11,12 +13,21 @@ use tonic::Status;
 
 use crate::calls::serve_calls;
 use crate::capabilities::{Capabilities, Capability};
-use crate::state::{Record, VolumeId, Volumes};
+use crate::state::{NodeId, Record, VolumeError, VolumeId, Volumes};
+use crate::topology::Topology;
+use crate::volume_capability;
+
+pub(crate) use publish_volume::PUBLISHED_TO;
 
 #[derive(Debug)]
 pub(crate) struct ControllerService {
     pub(crate) capabilities: Arc<Capabilities>,
     pub(crate) volumes: Arc<Volumes>,
+    pub(crate) node_id: NodeId,
+    /// Nodes besides this one; none given means that any is accepted.
+    pub(crate) known_nodes: BTreeSet<String>,
+    pub(crate) max_volumes_per_node: Option<u32>,
+    pub(crate) topology: Topology,
 }
 
 serve_calls! {
@@ -31,10 +42,10 @@ serve_calls! {
     awaits {
         create_volume CreateVolume(CreateVolumeRequest) -> CreateVolumeResponse;
         delete_volume DeleteVolume(DeleteVolumeRequest) -> DeleteVolumeResponse;
-    }
-    refuses {
         controller_publish_volume ControllerPublishVolume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
         controller_unpublish_volume ControllerUnpublishVolume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
+    }
+    refuses {
         controller_list_volume_health ControllerListVolumeHealth(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
         controller_get_volume_health ControllerGetVolumeHealth(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
         create_snapshot CreateSnapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
@@ -56,9 +67,9 @@ impl ControllerService {
 
     async fn create_volume(&self, request: &csi::CreateVolumeRequest) -> Result<csi::CreateVolumeResponse, Status> {
         self.require(Capability::CreateDeleteVolume)?;
-        let wanted = create_volume::check(request, &self.capabilities)?;
+        let wanted = create_volume::check(request, &self.capabilities, &self.topology)?;
         let record = self.volumes.create(wanted).await?;
-        Ok(csi::CreateVolumeResponse { volume: Some(described(&record)) })
+        Ok(csi::CreateVolumeResponse { volume: Some(self.described(&record)) })
     }
 
     async fn delete_volume(&self, request: &csi::DeleteVolumeRequest) -> Result<csi::DeleteVolumeResponse, Status> {
@@ -66,6 +77,35 @@ impl ControllerService {
         let id = volume_id(&request.volume_id)?;
         self.volumes.delete(&id).await?;
         Ok(csi::DeleteVolumeResponse {})
+    }
+
+    async fn controller_publish_volume(
+        &self,
+        request: &csi::ControllerPublishVolumeRequest,
+    ) -> Result<csi::ControllerPublishVolumeResponse, Status> {
+        self.require(Capability::PublishUnpublishVolume)?;
+        let wanted = publish_volume::check(request, &self.capabilities)?;
+        let record = self.existing(&wanted.id)?;
+        publish_volume::check_node(&wanted.publication.node_id, &self.node_id, &self.known_nodes)?;
+        if wanted.access != record.access {
+            let message = format!("volume {} is a {} volume, not a {} one", record.id, record.access, wanted.access);
+            return Err(Status::invalid_argument(message));
+        }
+        let publish_context = [(PUBLISHED_TO.to_owned(), wanted.publication.node_id.to_string())].into();
+        self.volumes.publish(&wanted.id, wanted.publication, self.max_volumes_per_node).await?;
+        Ok(csi::ControllerPublishVolumeResponse { publish_context })
+    }
+
+    /// A node that is not known, any more perhaps, has nothing published: that is what is wanted.
+    async fn controller_unpublish_volume(
+        &self,
+        request: &csi::ControllerUnpublishVolumeRequest,
+    ) -> Result<csi::ControllerUnpublishVolumeResponse, Status> {
+        self.require(Capability::PublishUnpublishVolume)?;
+        let id = volume_id(&request.volume_id)?;
+        let node = publish_volume::node_id(&request.node_id)?;
+        self.volumes.unpublish(&id, node.as_ref()).await?;
+        Ok(csi::ControllerUnpublishVolumeResponse {})
     }
 
     #[expect(clippy::unnecessary_wraps, clippy::trivially_copy_pass_by_ref, reason = "the shape serve_calls! asks for")]
@@ -92,7 +132,7 @@ impl ControllerService {
             return Err(Status::invalid_argument("volume_capabilities are required"));
         }
         let record = self.existing(&id)?;
-        let access = create_volume::access(&request.volume_capabilities, &self.capabilities);
+        let access = volume_capability::access(&request.volume_capabilities, &self.capabilities);
         let refusal = match access {
             Err(status) => Some(status.message().to_owned()),
             Ok(access) if access != record.access => Some(format!("volume {id} is a {} volume", record.access)),
@@ -115,8 +155,12 @@ impl ControllerService {
         self.require(Capability::ListVolumes)?;
         let page = list_volumes::Page::of(request)?;
         let (records, next) = self.volumes.list(page.after, page.limit)?;
-        let entry =
-            |record: Arc<Record>| csi::list_volumes_response::Entry { volume: Some(described(&record)), status: None };
+        let with_nodes = self.capabilities.has(Capability::ListVolumesPublishedNodes);
+        let entry = |record: Arc<Record>| csi::list_volumes_response::Entry {
+            volume: Some(self.described(&record)),
+            status: with_nodes
+                .then(|| csi::list_volumes_response::VolumeStatus { published_node_ids: record.published_nodes() }),
+        };
         Ok(csi::ListVolumesResponse {
             entries: records.into_iter().map(entry).collect(),
             next_token: next.map(list_volumes::token).unwrap_or_default(),
@@ -129,14 +173,19 @@ impl ControllerService {
     ) -> Result<csi::ControllerGetVolumeResponse, Status> {
         self.require(Capability::GetVolume)?;
         let record = self.existing(&volume_id(&request.volume_id)?)?;
-        Ok(csi::ControllerGetVolumeResponse { volume: Some(described(&record)), status: None })
+        let with_nodes = self.capabilities.has(Capability::ListVolumesPublishedNodes);
+        let published_node_ids = if with_nodes { record.published_nodes() } else { Vec::new() };
+        let status = csi::controller_get_volume_response::VolumeStatus { published_node_ids };
+        Ok(csi::ControllerGetVolumeResponse { volume: Some(self.described(&record)), status: Some(status) })
     }
 
-    /// What is asked for a class with capabilities that no volume here can have is 0, not an error.
+    /// What is asked for another place, or with capabilities that no volume here can have, is 0, not an error.
     fn get_capacity(&self, request: &csi::GetCapacityRequest) -> Result<csi::GetCapacityResponse, Status> {
         self.require(Capability::GetCapacity)?;
         let capabilities = &request.volume_capabilities;
-        let possible = capabilities.is_empty() || create_volume::access(capabilities, &self.capabilities).is_ok();
+        let here = request.accessible_topology.as_ref().is_none_or(|wanted| self.topology.is_in(wanted));
+        let possible =
+            here && (capabilities.is_empty() || volume_capability::access(capabilities, &self.capabilities).is_ok());
         let available = if possible { self.volumes.available()? } else { 0 };
         Ok(csi::GetCapacityResponse {
             available_capacity: available,
@@ -146,14 +195,19 @@ impl ControllerService {
     }
 
     fn existing(&self, id: &VolumeId) -> Result<Arc<Record>, Status> {
-        self.volumes.get(id).ok_or_else(|| Status::not_found(format!("volume {id} does not exist")))
+        self.volumes.get(id).ok_or_else(|| VolumeError::NotFound(id.clone()).into())
+    }
+
+    fn described(&self, record: &Record) -> csi::Volume {
+        csi::Volume {
+            capacity_bytes: record.capacity_bytes,
+            volume_id: record.id.to_string(),
+            accessible_topology: self.topology.accessible().into_iter().collect(),
+            ..csi::Volume::default()
+        }
     }
 }
 
 fn volume_id(id: &str) -> Result<VolumeId, Status> {
     if id.is_empty() { Err(Status::invalid_argument("volume_id is required")) } else { Ok(VolumeId::from(id)) }
-}
-
-fn described(record: &Record) -> csi::Volume {
-    csi::Volume { capacity_bytes: record.capacity_bytes, volume_id: record.id.to_string(), ..csi::Volume::default() }
 }

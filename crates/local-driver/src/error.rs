@@ -17,6 +17,8 @@ pub enum Error {
     Capability { name: String, known: String },
     #[error("--capabilities: {dependent} does nothing without {on}: add it")]
     CapabilityAlone { dependent: &'static str, on: &'static str },
+    #[error("--topology {segment:?}: {reason}")]
+    Topology { segment: String, reason: &'static str },
     #[error("--capacity {0} is negative: give the bytes all volumes may take together")]
     Capacity(i64),
     #[error("--fault {fault:?}: {reason}")]

@@ -15,6 +15,8 @@ use crate::capabilities::{Capabilities, Capability};
 pub(crate) struct IdentityService {
     pub(crate) driver_name: String,
     pub(crate) capabilities: Arc<Capabilities>,
+    /// Whether volumes have a topology.
+    pub(crate) with_topology: bool,
 }
 
 serve_calls! {
@@ -47,12 +49,14 @@ impl IdentityService {
         &self,
         _: &csi::GetPluginCapabilitiesRequest,
     ) -> Result<csi::GetPluginCapabilitiesResponse, Status> {
-        let controller = self.capabilities.has(Capability::ControllerService).then(|| csi::PluginCapability {
-            r#type: Some(plugin_capability::Type::Service(plugin_capability::Service {
-                r#type: PluginService::ControllerService.into(),
-            })),
-        });
-        Ok(csi::GetPluginCapabilitiesResponse { capabilities: controller.into_iter().collect() })
+        let capability = |service: PluginService| csi::PluginCapability {
+            r#type: Some(plugin_capability::Type::Service(plugin_capability::Service { r#type: service.into() })),
+        };
+        let controller =
+            self.capabilities.has(Capability::ControllerService).then_some(PluginService::ControllerService);
+        let topology = self.with_topology.then_some(PluginService::VolumeAccessibilityConstraints);
+        let capabilities = controller.into_iter().chain(topology).map(capability).collect();
+        Ok(csi::GetPluginCapabilitiesResponse { capabilities })
     }
 
     /// Ready once the state is loaded, and the socket is there only after that.

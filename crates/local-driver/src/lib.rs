@@ -2,10 +2,11 @@
 //!
 //! The flow of one call: `server` accepts and picks the service → `calls` injects faults and writes the journal →
 //! `controller`, `identity` or `node` checks the request (pure) → `state` answers from its index, or changes the
-//! disk on a blocking thread and then the index.
+//! disk on a blocking thread and then the index, and `node` mounts, with the kernel's `mount_table` as its memory.
 //!
-//! What it promises: a volume that was answered survives a crash at any moment; a deletion that was begun is
-//! finished at the next start at the latest; no secret is stored, logged or journalled.
+//! What it promises: a volume or a publication that was answered survives a crash at any moment; a deletion that was
+//! begun is finished at the next start at the latest; what is mounted is found again; no secret is stored, logged or
+//! journalled.
 //!
 //! Not guaranteed: the size of a mount volume is reported, not enforced; a volume is lost with the node.
 
@@ -17,9 +18,14 @@ mod error;
 mod fault;
 mod identity;
 mod journal;
+mod loop_device;
+mod mount_table;
 mod node;
 mod server;
 mod state;
+mod topology;
+mod turns;
+mod volume_capability;
 
 pub use args::{Args, Config};
 pub use capabilities::{Capabilities, Capability};
@@ -27,3 +33,4 @@ pub use error::Error;
 pub use fault::Fault;
 pub use journal::JournalLine;
 pub use server::run;
+pub use topology::Topology;

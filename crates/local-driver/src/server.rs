@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::identity::IdentityService;
 use crate::journal::Journal;
 use crate::node::NodeService;
-use crate::state::Volumes;
+use crate::state::{NodeId, Volumes};
 use services::Services;
 use socket::Socket;
 
@@ -40,9 +40,28 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
     let journal = config.journal.as_deref().map(Journal::open).transpose()?;
     let calls = Arc::new(Calls::new(config.faults, journal));
     let capabilities = Arc::new(config.capabilities);
-    let identity = IdentityService { driver_name: config.driver_name.clone(), capabilities: Arc::clone(&capabilities) };
-    let controller = ControllerService { capabilities, volumes: Arc::clone(&volumes) };
-    let node = NodeService { node_id: config.node_id };
+    let node_id = NodeId::from(config.node_id.as_str());
+    let identity = IdentityService {
+        driver_name: config.driver_name.clone(),
+        capabilities: Arc::clone(&capabilities),
+        with_topology: !config.topology.is_empty(),
+    };
+    let controller = ControllerService {
+        capabilities: Arc::clone(&capabilities),
+        volumes: Arc::clone(&volumes),
+        node_id: node_id.clone(),
+        known_nodes: config.known_nodes,
+        max_volumes_per_node: config.max_volumes_per_node,
+        topology: config.topology.clone(),
+    };
+    let node = NodeService::new(
+        node_id,
+        config.max_volumes_per_node,
+        config.topology,
+        capabilities,
+        Arc::clone(&volumes),
+        &config.state_dir,
+    );
     let services = Services::new(
         Served { calls: Arc::clone(&calls), service: Arc::new(identity) },
         Served { calls: Arc::clone(&calls), service: Arc::new(controller) },

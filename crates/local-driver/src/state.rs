@@ -1,14 +1,17 @@
 //! The volumes: which exist, which name and id lead to them, what may be done at the same time.
 //!
 //! The index is in memory and answers at once; the disk is written on blocking threads, and a change is in the
-//! index only after it is on the disk. Per name one operation runs at a time; another one is told to come again.
+//! index only after it is on the disk. Per name one operation runs at a time; creation and deletion are told to come
+//! again, publishing waits.
 
 mod error;
 mod files;
+mod publication;
+mod publish;
 mod record;
 mod recovery;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +20,12 @@ use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 
 use crate::error::Error;
+use crate::loop_device;
+use crate::mount_table::MountTable;
+use crate::turns::Turns;
 
 pub(crate) use error::VolumeError;
+pub(crate) use publication::{NodeId, Publication};
 pub(crate) use record::{Access, Record, SizeRange, VolumeId, Wanted};
 
 use files::{Deleted, StateDir};
@@ -29,6 +36,8 @@ pub(crate) struct Volumes {
     files: Arc<StateDir>,
     /// Bytes all volumes may take together.
     capacity: Option<i64>,
+    /// By name.
+    turns: Turns,
     index: Mutex<Index>,
 }
 
@@ -37,12 +46,12 @@ struct Index {
     by_sequence: BTreeMap<u64, Arc<Record>>,
     by_id: HashMap<VolumeId, u64>,
     by_name: HashMap<String, u64>,
-    /// Names with an operation under way.
-    busy: HashSet<String>,
     /// Sequence number of the next volume.
     next: u64,
     /// Bytes of all volumes, those being made included.
     reserved: i64,
+    /// Nodes of publications that are being written.
+    publishing: Vec<NodeId>,
 }
 
 enum Begun {
@@ -64,7 +73,7 @@ impl Volumes {
             index.next = index.next.max(record.sequence + 1);
             index.insert(Arc::new(record));
         }
-        Ok(Self { files: Arc::new(files), capacity, index: Mutex::new(index) })
+        Ok(Self { files: Arc::new(files), capacity, turns: Turns::default(), index: Mutex::new(index) })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -104,6 +113,7 @@ impl Volumes {
 
     /// The volume of that name, made if it is not there. The same call again gives the same volume.
     pub(crate) async fn create(&self, wanted: Wanted) -> Result<Arc<Record>, VolumeError> {
+        let Some(_turn) = self.turns.try_take(&wanted.name) else { return Err(VolumeError::Pending(wanted.name)) };
         let (record, leftover) = match self.begin_create(wanted)? {
             Begun::Exists(record) => return Ok(record),
             Begun::New { record, leftover } => (Arc::new(record), leftover),
@@ -116,7 +126,6 @@ impl Volumes {
         });
         let made = made.await.map_err(|_| VolumeError::Interrupted).and_then(|made| made.map_err(VolumeError::from));
         let mut index = self.index.lock();
-        index.busy.remove(&record.name);
         if let Err(error) = made {
             index.reserved -= record.capacity_bytes;
             return Err(error);
@@ -130,9 +139,6 @@ impl Volumes {
 
     fn begin_create(&self, wanted: Wanted) -> Result<Begun, VolumeError> {
         let mut index = self.index.lock();
-        if index.busy.contains(&wanted.name) {
-            return Err(VolumeError::Pending(wanted.name));
-        }
         let existing = index.by_name.get(&wanted.name).and_then(|sequence| index.by_sequence.get(sequence)).cloned();
         let leftover = match existing {
             Some(record) if record.deleting => Some(record),
@@ -149,25 +155,29 @@ impl Volumes {
         let record = Record::new(wanted, index.next, capacity_bytes);
         index.next += 1;
         index.reserved += capacity_bytes;
-        index.busy.insert(record.name.clone());
         Ok(Begun::New { record, leftover })
     }
 
     /// Removes the volume; nothing to do when there is none of that id.
     pub(crate) async fn delete(&self, id: &VolumeId) -> Result<(), VolumeError> {
-        let record = {
-            let mut index = self.index.lock();
-            let Some(record) = index.get(id) else { return Ok(()) };
-            if !index.busy.insert(record.name.clone()) {
-                return Err(VolumeError::Pending(record.name.clone()));
-            }
-            record
-        };
+        let Some(name) = self.get(id).map(|record| record.name.clone()) else { return Ok(()) };
+        let Some(_turn) = self.turns.try_take(&name) else { return Err(VolumeError::Pending(name)) };
+        let Some(record) = self.get(id) else { return Ok(()) };
+        if !record.published.is_empty() {
+            let nodes = record.published_nodes().join(", ");
+            return Err(VolumeError::StillPublished { id: id.clone(), nodes });
+        }
         let files = Arc::clone(&self.files);
         let removing = Arc::clone(&record);
-        let deleted = spawn_blocking(move || files.delete(&removing)).await;
+        let deleted = spawn_blocking(move || {
+            let id = &removing.id;
+            match in_use(id, &files.data_of(id)).map_err(|error| (error.into(), false))? {
+                Some(at) => Err((VolumeError::InUse { id: id.clone(), at }, false)),
+                None => files.delete(&removing).map_err(|(error, marked)| (error.into(), marked)),
+            }
+        });
+        let deleted = deleted.await;
         let mut index = self.index.lock();
-        index.busy.remove(&record.name);
         match deleted {
             Ok(Ok(Deleted)) => index.remove(&record),
             Ok(Err((error, marked))) => {
@@ -175,7 +185,7 @@ impl Volumes {
                     let half = Record { deleting: true, ..Record::clone(&record) };
                     index.by_sequence.insert(record.sequence, Arc::new(half));
                 }
-                return Err(error.into());
+                return Err(error);
             }
             Err(_) => return Err(VolumeError::Interrupted),
         }
@@ -195,6 +205,13 @@ impl Index {
         self.by_sequence.insert(record.sequence, record);
     }
 
+    /// The publication is in a record, or nowhere.
+    fn give_back(&mut self, node_id: &NodeId) {
+        if let Some(position) = self.publishing.iter().position(|one| one == node_id) {
+            self.publishing.swap_remove(position);
+        }
+    }
+
     fn remove(&mut self, record: &Record) {
         if self.by_sequence.remove(&record.sequence).is_some() {
             self.reserved -= record.capacity_bytes;
@@ -202,6 +219,17 @@ impl Index {
         self.by_id.remove(&record.id);
         self.by_name.remove(&record.name);
     }
+}
+
+/// Where this node uses a volume: what is mounted would be emptied, or what is attached would never be freed.
+fn in_use(id: &VolumeId, data: &Path) -> Result<Option<String>, Error> {
+    let mounts = MountTable::read().map_err(files::failed("read the mounts for", data))?;
+    if let Some(mount) = mounts.of_volume(id).next().or_else(|| mounts.below(data)) {
+        return Ok(Some(mount.point.display().to_string()));
+    }
+    let devices = loop_device::attached(id).map_err(files::failed("look for loop devices of", data))?;
+    // One that is on its way out keeps the removed file for its last user.
+    Ok(devices.iter().find(|device| device.stays()).map(|device| device.path().display().to_string()))
 }
 
 #[cfg(test)]

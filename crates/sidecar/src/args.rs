@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::EnvLookup;
 use crate::exit::Exit;
-use crate::flag_value::{Labels, go_bool, go_float, go_int, go_uint};
+use crate::flag_value::{Labels, go_float, go_int};
 use crate::go_duration::GoDuration;
 use crate::http;
 use crate::kube_limiter::RequestLimit;
@@ -14,12 +14,13 @@ use crate::leader_election::{self, LeaderElection};
 use crate::logging;
 
 mod buffer_size;
+mod logging_args;
 
-use buffer_size::BufferSize;
+pub use logging_args::LoggingArgs;
+use logging_args::{IgnoredFlag, warn_of};
 
 /// The flags all sidecars share, with upstream's names and defaults. Flatten it into a sidecar's own struct.
 #[derive(Debug, Clone, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "a command line is made of switches")]
 pub struct StandardArgs {
     /// Print the version and exit
     #[arg(long)]
@@ -66,37 +67,10 @@ pub struct StandardArgs {
     /// Path of the metrics
     #[arg(long, default_value = "/metrics")]
     pub metrics_path: String,
-    /// Without effect: there are no threads to fit to a CPU quota
-    #[arg(
-        long, value_parser = empty_or_bool, num_args = 0..=1, require_equals = true,
-        default_missing_value = "true", value_name = "BOOL"
-    )]
-    pub automaxprocs: Option<bool>,
 
-    /// Log verbosity: details from 2, every CSI call from 5, libraries from 8
-    #[arg(long = "v", short = 'v', value_parser = verbosity, default_value = "0")]
-    pub verbosity: u32,
-    /// Verbosity per source file, file=N,pattern*=N; text format only
-    #[arg(long)]
-    pub vmodule: Option<logging::Vmodule>,
-    /// Log format: text or json
-    #[arg(long, default_value = "text")]
-    pub logging_format: String,
-    /// Without effect: log lines are written at once
-    #[arg(long)]
-    pub log_flush_frequency: Option<GoDuration>,
-    /// Alpha, cannot be turned on
-    #[arg(long)]
-    pub log_text_split_stream: bool,
-    /// Alpha, cannot be turned on
-    #[arg(long, default_value = "0")]
-    pub log_text_info_buffer_size: BufferSize,
-    /// Alpha, cannot be turned on
-    #[arg(long)]
-    pub log_json_split_stream: bool,
-    /// Alpha, cannot be turned on
-    #[arg(long, default_value = "0")]
-    pub log_json_info_buffer_size: BufferSize,
+    /// Logging, and what tunes a Go runtime
+    #[command(flatten)]
+    pub logging: LoggingArgs,
 }
 
 /// What [`StandardArgs`] mean: nothing in it has to be checked again.
@@ -112,40 +86,13 @@ pub struct Standard {
     pub http: Option<http::Settings>,
     /// Leader election, when asked for.
     pub leader_election: Option<LeaderElection>,
-    without_effect: Vec<(&'static str, &'static str)>,
+    without_effect: Vec<IgnoredFlag>,
 }
 
 impl StandardArgs {
-    /// The logging the flags ask for; to be applied before anything else is checked.
+    /// [`LoggingArgs::config`] of the flags.
     pub fn logging(&self) -> Result<logging::Config, Exit> {
-        let invalid = |text: String| Exit::error(format!("LoggingConfiguration is invalid: {text}"));
-        let format = match self.logging_format.as_str() {
-            "text" => logging::Format::Text,
-            "json" => logging::Format::Json,
-            other => {
-                return Err(invalid(format!(
-                    "--logging-format={other}: unsupported log format; expected text or json"
-                )));
-            }
-        };
-        if self.log_flush_frequency.is_some_and(|every| every.positive().is_none()) {
-            return Err(invalid("--log-flush-frequency: must be greater than 0".into()));
-        }
-        if format == logging::Format::Json && self.vmodule.is_some() {
-            return Err(invalid("--vmodule: only supported with --logging-format=text".into()));
-        }
-        let alpha = [
-            ("--log-text-split-stream", self.log_text_split_stream),
-            ("--log-text-info-buffer-size", self.log_text_info_buffer_size.asks_for_a_buffer()),
-            ("--log-json-split-stream", self.log_json_split_stream),
-            ("--log-json-info-buffer-size", self.log_json_info_buffer_size.asks_for_a_buffer()),
-        ];
-        if let Some((flag, _)) = alpha.into_iter().find(|(_, used)| *used) {
-            return Err(invalid(format!(
-                "{flag}: feature LoggingAlphaOptions is disabled and cannot be enabled; remove the flag"
-            )));
-        }
-        Ok(logging::Config { format, verbosity: self.verbosity, vmodule: self.vmodule.clone().unwrap_or_default() })
+        self.logging.config()
     }
 
     /// Checks all flags but those of logging. Codes: 1 for an address, 2 for what makes a Go sidecar panic.
@@ -157,7 +104,7 @@ impl StandardArgs {
             kubeconfig: Some(&self.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
             request_limit: RequestLimit::from_flags(self.kube_api_qps, self.kube_api_burst)?,
             leader_election: self.election(env)?,
-            without_effect: self.without_effect(),
+            without_effect: self.logging.without_effect(),
         })
     }
 
@@ -204,39 +151,17 @@ impl StandardArgs {
         settings.check()?;
         Ok(Some(settings))
     }
-
-    fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
-        let mut flags = Vec::new();
-        if self.automaxprocs.is_some() {
-            flags.push(("--automaxprocs", "all work is done by one thread"));
-        }
-        if self.log_flush_frequency.is_some() {
-            flags.push(("--log-flush-frequency", "log lines are written at once"));
-        }
-        flags
-    }
 }
 
 impl Standard {
     /// Warns, once, of each given flag that tunes what this program does not have.
     pub fn log_ignored_flags(&self) {
-        for (flag, reason) in &self.without_effect {
-            tracing::warn!(flag, reason, "Flag has no effect");
-        }
+        warn_of(&self.without_effect);
     }
 }
 
 fn above_zero(flag: &str, value: GoDuration) -> Result<Duration, Exit> {
     value.positive().ok_or_else(|| Exit::usage(format!("{flag} ({value}) must be greater than zero")))
-}
-
-fn empty_or_bool(text: &str) -> Result<bool, crate::flag_value::Error> {
-    if text.is_empty() { Ok(true) } else { go_bool(text) }
-}
-
-fn verbosity(text: &str) -> Result<u32, crate::flag_value::Error> {
-    let value = go_uint(text)?;
-    u32::try_from(value).map_err(|_| crate::flag_value::Error::Range { function: "ParseUint", text: text.to_owned() })
 }
 
 #[cfg(test)]

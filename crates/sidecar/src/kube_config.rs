@@ -1,9 +1,11 @@
 //! How the API server is reached: a kubeconfig file, a server address, or the pod's service account.
 
+mod file;
+mod yaml;
+
 use std::path::{Path, PathBuf};
 
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::EnvLookup;
 use crate::exit::Exit;
@@ -25,41 +27,21 @@ pub fn kubeconfig_from_env(flag: Option<PathBuf>, env: EnvLookup<'_>) -> Option<
 /// The configuration of all clients of the process. Every failure ends the process with code 255.
 ///
 /// Also decides the cryptography of TLS, once for the process.
-pub async fn load(source: &Source<'_>, env: EnvLookup<'_>) -> Result<Config, Exit> {
+pub fn load(source: &Source<'_>, env: EnvLookup<'_>) -> Result<Config, Exit> {
     // An error means that one is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match (source.kubeconfig, source.master) {
-        (Some(path), master) => from_file(path, master).await,
+        (Some(path), master) => from_file(path, master, env),
         (None, Some(master)) => Ok(Config::new(server_url(master)?)),
         (None, None) => in_cluster(env),
     }
 }
 
-async fn from_file(path: &Path, master: Option<&str>) -> Result<Config, Exit> {
-    let refuse = |error: &KubeconfigError| Exit::fatal(refusal(path, error));
-    let mut file = Kubeconfig::read_from(path).map_err(|error| refuse(&error))?;
-    if let Some(master) = master {
-        let url = server_url(master)?.to_string();
-        for cluster in file.clusters.iter_mut().filter_map(|it| it.cluster.as_mut()) {
-            cluster.server = Some(url.clone());
-        }
-    }
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(|error| refuse(&error))
-}
-
-fn refusal(path: &Path, error: &KubeconfigError) -> String {
-    let path = path.display();
-    let cure = match error {
-        KubeconfigError::ReadConfig(..) => {
-            "check --kubeconfig and KUBECONFIG and that the file can be read; inside a cluster leave both out"
-        }
-        KubeconfigError::CurrentContextNotSet => "set one with `kubectl config use-context NAME --kubeconfig FILE`",
-        KubeconfigError::LoadContext(_) => "its current-context must be one of its contexts",
-        KubeconfigError::LoadClusterOfContext(_) => "the context must name one of the clusters of the file",
-        KubeconfigError::Parse(_) => "it must be the YAML or JSON of a kubectl configuration",
-        _ => "correct the file",
-    };
-    format!("cannot use kubeconfig {path}: {error}; {cure}")
+fn from_file(path: &Path, master: Option<&str>, env: EnvLookup<'_>) -> Result<Config, Exit> {
+    let master = master.map(server_url).transpose()?.map(|url| url.to_string());
+    let proxy = env("HTTPS_PROXY").or_else(|| env("https_proxy"));
+    file::read(path, master.as_deref(), proxy)
+        .map_err(|error| Exit::fatal(format!("cannot use kubeconfig {}: {error}", path.display())))
 }
 
 /// A server's URL; without a scheme it is plain HTTP, as client-go has it.
@@ -98,12 +80,12 @@ users: [{name: u, user: {token: t}}]
         None
     }
 
-    async fn load_text(text: &str, master: Option<&str>) -> Result<Config, Exit> {
+    fn load_text(text: &str, master: Option<&str>) -> Result<Config, Exit> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kubeconfig");
         std::fs::write(&path, text).unwrap();
         let source = Source { kubeconfig: Some(&path), master };
-        let result = load(&source, &no_env).await;
+        let result = load(&source, &no_env);
         if let Err(exit) = &result {
             assert_eq!(exit.code, 255);
             assert!(exit.message.contains(&*path.to_string_lossy()), "{exit}");
@@ -111,26 +93,26 @@ users: [{name: u, user: {token: t}}]
         result
     }
 
-    #[tokio::test]
-    async fn a_kubeconfig_gives_server_and_namespace() {
-        let config = load_text(VALID, None).await.unwrap();
+    #[test]
+    fn a_kubeconfig_gives_server_and_namespace() {
+        let config = load_text(VALID, None).unwrap();
         assert_eq!(config.cluster_url.to_string(), "https://10.0.0.1:6443/");
         assert_eq!(config.default_namespace, "ns");
     }
 
-    #[tokio::test]
-    async fn the_master_flag_wins_over_the_file_and_works_alone() {
-        let config = load_text(VALID, Some("https://other:1")).await.unwrap();
+    #[test]
+    fn the_master_flag_wins_over_the_file_and_works_alone() {
+        let config = load_text(VALID, Some("https://other:1")).unwrap();
         assert_eq!(config.cluster_url.to_string(), "https://other:1/");
         for (master, want) in [("localhost:8080", "http://localhost:8080/"), ("https://h", "https://h/")] {
             let source = Source { kubeconfig: None, master: Some(master) };
-            let config = load(&source, &no_env).await.unwrap();
+            let config = load(&source, &no_env).unwrap();
             assert_eq!(config.cluster_url.to_string(), want);
         }
     }
 
-    #[tokio::test]
-    async fn a_kubeconfig_that_cannot_be_used_is_named_with_a_cure() {
+    #[test]
+    fn a_kubeconfig_that_cannot_be_used_is_named_with_a_cure() {
         let without_context = VALID.replace("current-context: c\n", "");
         let other_context = VALID.replace("current-context: c\n", "current-context: x\n");
         let other_cluster = VALID.replace("cluster: k,", "cluster: x,");
@@ -141,34 +123,34 @@ users: [{name: u, user: {token: t}}]
             (&*other_context, "current-context must be one"),
             (&*other_cluster, "must name one of the clusters"),
         ] {
-            let exit = load_text(text, None).await.unwrap_err();
+            let exit = load_text(text, None).unwrap_err();
             assert!(exit.message.contains(want), "{exit}");
         }
     }
 
-    #[tokio::test]
-    async fn a_missing_kubeconfig_is_named() {
+    #[test]
+    fn a_missing_kubeconfig_is_named() {
         let source = Source { kubeconfig: Some(Path::new("/nonexistent/kubeconfig")), master: None };
-        let exit = load(&source, &no_env).await.unwrap_err();
+        let exit = load(&source, &no_env).unwrap_err();
         assert_eq!(exit.code, 255);
         assert!(exit.message.starts_with("cannot use kubeconfig /nonexistent/kubeconfig: "), "{exit}");
         assert!(exit.message.contains("--kubeconfig"), "{exit}");
     }
 
-    #[tokio::test]
-    async fn outside_a_cluster_the_missing_variable_is_named() {
-        let exit = load(&Source::default(), &no_env).await.unwrap_err();
+    #[test]
+    fn outside_a_cluster_the_missing_variable_is_named() {
+        let exit = load(&Source::default(), &no_env).unwrap_err();
         assert_eq!(exit.code, 255);
         assert!(exit.message.contains("KUBERNETES_SERVICE_HOST"), "{exit}");
         let host_only = |name: &str| (name == "KUBERNETES_SERVICE_HOST").then(|| "10.0.0.1".to_owned());
-        let exit = load(&Source::default(), &host_only).await.unwrap_err();
+        let exit = load(&Source::default(), &host_only).unwrap_err();
         assert!(exit.message.contains("KUBERNETES_SERVICE_PORT"), "{exit}");
     }
 
-    #[tokio::test]
-    async fn a_master_that_is_no_url_is_named() {
+    #[test]
+    fn a_master_that_is_no_url_is_named() {
         let source = Source { kubeconfig: None, master: Some("http://a b") };
-        let exit = load(&source, &no_env).await.unwrap_err();
+        let exit = load(&source, &no_env).unwrap_err();
         assert_eq!(exit.code, 255);
         assert!(exit.message.contains("--master \"http://a b\""), "{exit}");
     }

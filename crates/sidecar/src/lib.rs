@@ -3,7 +3,7 @@
 //! The flow of a start: [`main`] makes the runtime → [`parse`] or [`parse_go_flags`] reads the command line →
 //! [`StandardArgs::logging`] and [`logging::init`] → [`feature_gates`] → [`StandardArgs::validate`] gives a [`Standard`]
 //! in which nothing has to be checked again → [`kube_config::load`], [`metrics::Metrics`], [`http::bind`],
-//! [`shutdown::Shutdown::listen`] → the controller. Each step ends the process with an [`Exit`] where upstream ends it, with upstream's code.
+//! [`shutdown::Shutdown::listen`] → the controller, for those that lead through [`leading::Boot`]. Each step ends the process with an [`Exit`] where upstream ends it, with upstream's code.
 //!
 //! It knows no object of Kubernetes and no rule of storage.
 
@@ -17,6 +17,7 @@ pub mod http;
 pub mod kube_config;
 pub mod kube_limiter;
 pub mod leader_election;
+pub mod leading;
 pub mod logging;
 pub mod metrics;
 pub mod shutdown;
@@ -27,13 +28,14 @@ mod quote;
 mod runtime;
 
 pub use admission::TermAdmission;
-pub use args::{Standard, StandardArgs};
+pub use args::{LoggingArgs, Standard, StandardArgs};
 pub use command_line::{parse, parse_go_flags};
 pub use exit::Exit;
 pub use feature_gates::{FeatureGate, FeatureGates, Stage};
 pub use go_duration::GoDuration;
 pub use kube_limiter::RequestLimit;
 pub use leader_election::LeaderElection;
+pub use leading::{Boot, FirstLists, Started};
 pub use metrics::Metrics;
 pub use runtime::main;
 pub use shutdown::Shutdown;

@@ -24,6 +24,21 @@ impl Metrics {
         Self::build().map_err(|error| Exit::fatal(format!("cannot set up metrics: {error}")))
     }
 
+    /// A registry that holds `process_start_time_seconds` and nothing else of the process: what the Go programs serve that have
+    /// no Kubernetes client.
+    pub fn start_time_only() -> Result<Self, Exit> {
+        Self::build_start_time_only().map_err(|error| Exit::fatal(format!("cannot set up metrics: {error}")))
+    }
+
+    fn build_start_time_only() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        if let Some(gauge) = process::start_time()? {
+            registry.register(Box::new(gauge))?;
+        }
+        let unseen = Opts::new("promhttp_metric_handler_requests", "Not registered.");
+        Ok(Self { registry, served: IntCounter::with_opts(unseen.clone())?, in_flight: IntGauge::with_opts(unseen)? })
+    }
+
     fn build() -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         let requests = IntCounterVec::new(
@@ -68,6 +83,23 @@ mod tests {
             .unwrap_or_else(|| panic!("{series} in\n{text}"))
             .parse()
             .unwrap()
+    }
+
+    #[test]
+    fn a_program_without_kubernetes_client_reports_when_it_started_and_nothing_else() {
+        let metrics = Metrics::start_time_only().unwrap();
+        metrics.render();
+        let text = metrics.render();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(
+            lines[..2],
+            [
+                "# HELP process_start_time_seconds [ALPHA] Start time of the process since unix epoch in seconds.",
+                "# TYPE process_start_time_seconds gauge",
+            ]
+        );
+        assert!(value(&text, "process_start_time_seconds") > 1e9);
+        assert_eq!(lines.len(), 3, "{text}");
     }
 
     #[test]

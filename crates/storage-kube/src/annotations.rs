@@ -55,3 +55,7 @@ pub const MANAGED_BY_LABEL: &str = "csi.storage.k8s.io/managed-by";
 /// Key in a volume's `spec.csi.volumeAttributes`: which provisioner process made it. Written by the
 /// provisioner; drivers get it in every publish and stage call as part of the volume context.
 pub const PROVISIONER_IDENTITY_ATTRIBUTE: &str = "storage.kubernetes.io/csiProvisionerIdentity";
+
+/// On a `VolumeAttachment`: the node id the volume is published at, for the time when the node is gone. Written and read by
+/// the attacher.
+pub const PUBLISHED_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";

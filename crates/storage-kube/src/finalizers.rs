@@ -14,6 +14,19 @@ pub const CLONE_SOURCE_PROTECTION: &str = "provisioner.storage.kubernetes.io/clo
 /// On a `VolumeSnapshot` that is being restored. Put on and taken off by the provisioner.
 pub const SNAPSHOT_SOURCE_PROTECTION: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 
+/// On volumes and attachments of `driver`: they stay until the driver has detached the volume. Put on and taken off by the
+/// attacher.
+///
+/// What a finalizer's name may not contain becomes a dash, and a name that ends in one gets an `X`.
+pub fn attacher(driver: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let mut name: String = "external-attacher/".chars().chain(driver.chars().map(plain)).collect();
+    if name.ends_with('-') {
+        name.push('X');
+    }
+    name
+}
+
 /// The outcome of editing a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
@@ -75,6 +88,22 @@ mod tests {
             let expected = expected.map_or(Edit::Unchanged, |after| Edit::Changed(after.map(list)));
             assert_eq!(edit(&before, finalizer), expected, "{input:?} {finalizer}");
             assert_eq!(before, list(input), "the input is not mutated");
+        }
+    }
+
+    #[test]
+    fn the_attachers_finalizer_has_only_what_a_name_may_have() {
+        let rows = [
+            ("no-Change", "no-Change"),
+            ("not!allowed/characters", "not-allowed-characters"),
+            ("trailing\\", "trailing-X"),
+            ("csi/test", "csi-test"),
+            ("s!a@n#i$t(i%z^e&d*", "s-a-n-i-t-i-z-e-d-X"),
+            ("hostpath.csi.k8s.io", "hostpath-csi-k8s-io"),
+        ];
+        assert_eq!(rows.len(), 6);
+        for (driver, rest) in rows {
+            assert_eq!(attacher(driver), format!("external-attacher/{rest}"));
         }
     }
 

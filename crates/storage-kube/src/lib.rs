@@ -10,6 +10,8 @@
 //! 4. [`secret_ref`] finds the secrets of the class, [`credentials`] reads one of them.
 //! 5. [`finalizers`] protects the volume that comes back.
 //!
+//! [`in_tree`] knows which plugin built into Kubernetes each driver replaces.
+//!
 //! Everything here is a pure function or a type, except [`credentials::fetch`], which is one GET.
 //!
 //! Not guaranteed: types in [`wire`] are views for reading. They hold less than the object, so they cannot
@@ -22,6 +24,7 @@ pub mod credentials;
 pub mod dns_1123;
 pub mod finalizers;
 pub mod fs_type;
+pub mod in_tree;
 pub mod names;
 mod open_enum;
 pub mod parameters;

@@ -75,6 +75,14 @@ name! {
     NodeName
 }
 name! {
+    /// `metadata.name` of a `VolumeAttachment`. Made from volume, driver and node, so one made anew has the same name.
+    AttachmentName
+}
+name! {
+    /// What the driver calls a node: `spec.drivers[].nodeID` of a `CSINode`, CSI `node_id`.
+    NodeId
+}
+name! {
     /// A namespace.
     Namespace
 }

@@ -1,8 +1,8 @@
-//! CSI volume capabilities of a claim: one per access mode, each with the same access type.
+//! CSI volume capabilities: of a claim one per access mode, of a volume one for all.
 
 use csi_proto::csi::v1::{
     VolumeCapability,
-    volume_capability::{self, BlockVolume, MountVolume},
+    volume_capability::{self, BlockVolume, MountVolume, access_mode::Mode},
 };
 
 use crate::access_mode::{self, AccessMode, Mapping};
@@ -29,30 +29,36 @@ pub fn volume_capabilities(
     mapping: Mapping,
     access_type: AccessType<'_>,
 ) -> Result<Vec<VolumeCapability>, access_mode::Error> {
-    modes
-        .iter()
-        .map(|mode| {
-            let mode = access_mode::to_csi(mode, mapping)?;
-            Ok(VolumeCapability {
-                access_mode: Some(volume_capability::AccessMode { mode: mode.into() }),
-                access_type: Some(match access_type {
-                    AccessType::Block => volume_capability::AccessType::Block(BlockVolume {}),
-                    AccessType::Mount { fs_type, mount_flags } => volume_capability::AccessType::Mount(MountVolume {
-                        fs_type: fs_type.to_owned(),
-                        mount_flags: mount_flags.to_vec(),
-                        ..MountVolume::default()
-                    }),
-                }),
-            })
-        })
-        .collect()
+    modes.iter().map(|mode| Ok(capability(access_mode::to_csi(mode, mapping)?, access_type))).collect()
+}
+
+/// The one capability that stands for all modes of a volume, as publishing sends it
+/// ([`access_mode::list_to_csi`]).
+pub fn volume_capability(
+    modes: &[AccessMode],
+    mapping: Mapping,
+    access_type: AccessType<'_>,
+) -> Result<VolumeCapability, access_mode::Error> {
+    Ok(capability(access_mode::list_to_csi(modes, mapping)?, access_type))
+}
+
+fn capability(mode: Mode, access_type: AccessType<'_>) -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(volume_capability::AccessMode { mode: mode.into() }),
+        access_type: Some(match access_type {
+            AccessType::Block => volume_capability::AccessType::Block(BlockVolume {}),
+            AccessType::Mount { fs_type, mount_flags } => volume_capability::AccessType::Mount(MountVolume {
+                fs_type: fs_type.to_owned(),
+                mount_flags: mount_flags.to_vec(),
+                ..MountVolume::default()
+            }),
+        }),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use csi_proto::csi::v1::volume_capability::access_mode::Mode;
 
     use super::*;
 

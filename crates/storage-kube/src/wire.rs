@@ -6,7 +6,11 @@
 //!
 //! Lenient as Go's decoder is: an absent field and `null` are the same, unknown enum values decode as `Other`. An
 //! object whose fields have the wrong JSON type is an error of that one object.
+//!
+//! The kinds of which a cluster has one for each volume have a `from_json`, see `from_json.rs`.
 
+mod csi_node;
+mod from_json;
 mod metadata;
 mod persistent_volume;
 mod persistent_volume_claim;
@@ -14,15 +18,17 @@ mod presence;
 mod storage_class;
 mod volume_attachment;
 
+pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
 pub use persistent_volume::{
-    ClaimReference, CsiSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, VolumePhase,
+    ClaimReference, CsiSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, SecretReference,
+    VolumePhase,
 };
 pub use persistent_volume_claim::{
     ClaimPhase, DataSource, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, Requests,
     Resources,
 };
 pub use storage_class::{BindingMode, StorageClass};
-pub use volume_attachment::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec};
+pub use volume_attachment::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus};
 
 pub use crate::{access_mode::AccessMode, reclaim_policy::ReclaimPolicy, volume_mode::VolumeMode};
 

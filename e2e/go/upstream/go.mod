@@ -2,4 +2,7 @@ module outrigger.dev/e2e/upstream
 
 go 1.26.0
 
-require github.com/kubernetes-csi/external-provisioner/v6 v6.3.0
+require (
+	github.com/kubernetes-csi/external-attacher/v4 v4.12.0
+	github.com/kubernetes-csi/external-provisioner/v6 v6.3.0
+)

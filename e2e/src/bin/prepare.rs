@@ -1,12 +1,19 @@
 //! Builds the Go programs of the clusters and the tests up front, so that no test has to.
 
 use anyhow::Result;
-use e2e::programs;
+use e2e::sidecar::Role;
+use e2e::{Node, programs};
 
 fn main() -> Result<()> {
     for program in programs::ALL {
         programs::ensure(program)?;
     }
-    programs::upstream_module()?;
+    if Node::possible().is_ok() {
+        for program in programs::node::ALL {
+            programs::ensure(program)?;
+        }
+    }
+    programs::upstream_module(Role::Provisioner)?;
+    programs::upstream_module(Role::Attacher)?;
     Ok(())
 }

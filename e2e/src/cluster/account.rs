@@ -44,6 +44,6 @@ pub(super) async fn with_token(cluster: &Cluster, namespace: &str, name: &str) -
     let answer = answer.with_context(|| format!("no token for the ServiceAccount {namespace}/{name}"))?;
     let token = answer.status.and_then(|status| status.token).context("the answer has no token")?;
     let kubeconfig = cluster.directory().join(format!("{namespace}-{name}.kubeconfig"));
-    kubeconfig::write(&kubeconfig, cluster.address(), &cluster.files.authority, &Credentials::Token(token))?;
+    kubeconfig::write(&kubeconfig, cluster.address(), cluster.authority(), &Credentials::Token(token))?;
     Ok(Account { namespace: namespace.to_owned(), name: name.to_owned(), kubeconfig })
 }

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::{
     eventually::eventually,
     kubeconfig,
-    process::{Process, Program},
+    process::{self, Process, Program},
 };
 
 /// Ready takes about 3 s on an idle machine; several clusters may start on a busy one.
@@ -52,10 +52,7 @@ impl Component {
     /// # Errors
     /// When not even that ends it.
     pub async fn stop(&mut self) -> Result<()> {
-        match self.process.take() {
-            Some(mut process) => process.stop().await.map(drop),
-            None => Ok(()),
-        }
+        process::stop(&mut self.process).await
     }
 
     /// Kills it.
@@ -63,10 +60,7 @@ impl Component {
     /// # Errors
     /// When that does not end it.
     pub async fn kill(&mut self) -> Result<()> {
-        match self.process.take() {
-            Some(mut process) => process.kill().await,
-            None => Ok(()),
-        }
+        process::kill(&mut self.process).await
     }
 
     /// [`stop`](Self::stop), then [`start`](Self::start).

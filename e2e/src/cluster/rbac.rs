@@ -1,4 +1,4 @@
-//! The rights upstream gives its provisioner, taken from its own deployment files.
+//! The rights upstream gives its sidecars, taken from their own deployment files.
 
 use anyhow::{Context as _, Result};
 use kube::{
@@ -7,15 +7,15 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::programs;
+use crate::{programs, sidecar::Role};
 
 /// Namespace for which upstream has written its files.
 const WRITTEN_FOR: &str = "default";
 
-/// Creates what `rbac.yaml` holds, in a namespace. Rules and names are as they are; only namespaces are replaced, and
+/// Creates what the `rbac.yaml` of one holds, in a namespace. Rules and names are as they are; only namespaces are replaced, and
 /// the cluster-wide binding gets a name per namespace. What exists is left alone.
-pub(super) async fn apply_upstream(client: &Client, namespace: &str) -> Result<()> {
-    let module = tokio::task::spawn_blocking(programs::upstream_module).await??;
+pub(super) async fn apply_upstream(client: &Client, role: Role, namespace: &str) -> Result<()> {
+    let module = tokio::task::spawn_blocking(move || programs::upstream_module(role)).await??;
     let path = module.join("deploy/kubernetes/rbac.yaml");
     let text = tokio::fs::read_to_string(&path).await.with_context(|| format!("cannot read {}", path.display()))?;
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).context("rbac.yaml is not YAML")?;

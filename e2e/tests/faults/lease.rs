@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use e2e::Provisioner;
-use e2e::provisioner::Settings;
+use e2e::Sidecar;
+use e2e::sidecar::Settings;
 
 /// What a leader waits for a renewal before it steps down, as in the flags of [`Brief::brief`].
 pub(crate) const RENEW_DEADLINE: Duration = Duration::from_secs(3);
@@ -26,7 +26,7 @@ impl Brief for Settings {
 }
 
 /// Starts a replica that is not to lead, and waits until it stands by.
-pub(crate) async fn standing_by(settings: Settings) -> Result<Provisioner> {
+pub(crate) async fn standing_by(settings: Settings) -> Result<Sidecar> {
     let mut standby = settings.start()?;
     standby.process().logged("standing by for the leader lease", e2e::scene::PATIENCE).await?;
     Ok(standby)

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use e2e::Provisioner;
+use e2e::Sidecar;
 use e2e::eventually::eventually;
 use e2e::journal::{no_overlap, within_terms};
-use e2e::provisioner::Settings;
 use e2e::proxy::{Fault, On, Proxy};
 use e2e::scene::{PATIENCE, Scene, leading};
+use e2e::sidecar::Settings;
 use futures_util::future::try_join_all;
 use serde_json::json;
 
@@ -148,7 +148,7 @@ async fn e8_lease_renewals_do_not_wait_behind_throttled_requests() -> Result<()>
     led_throughout(&mut leader)
 }
 
-fn led_throughout(leader: &mut Provisioner) -> Result<()> {
+fn led_throughout(leader: &mut Sidecar) -> Result<()> {
     assert_eq!(leader.process().exit_code()?, None, "no restart");
     assert!(!leader.process().log().contains("stopped leading"), "{}", leader.process().tail());
     Ok(())

@@ -1,8 +1,15 @@
-//! Our `csi-provisioner` beside the Go one: sharing a Lease with it, and doing the same for the same claim.
+//! Our sidecars beside the Go ones: sharing a Lease with them, and doing the same for the same object. What is about the
+//! attacher is in `attach`, the rest is about the provisioner.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod attach;
+mod command_line;
+mod differences;
+mod exposition;
 mod flags;
+mod lease_history;
 mod metrics;
 mod mixed;
 mod same_result;
 mod site;
+mod stand_ins;

@@ -1,15 +1,13 @@
 //! After the same work both provisioners serve the same families of metrics, but for what is listed.
 
-mod exposition;
-
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use e2e::eventually;
 use serde_json::json;
 
+use crate::exposition::{Expected, Family, families};
 use crate::site::{PATIENCE, Side, Site, works};
-use exposition::{Family, families};
 
 /// Families of the Go provisioner that ours has not; a last `*` stands for any rest. Each with its reason.
 const ABSENT: &[(&str, &str)] = &[
@@ -31,23 +29,7 @@ const EXTRA: &[(&str, &str)] =
 #[tokio::test]
 async fn the_same_families_after_the_same_work() -> Result<()> {
     let (go, ours) = tokio::try_join!(after_some_work(Side::Go), after_some_work(Side::Ours))?;
-    let mut found = Vec::new();
-    for (name, go) in &go {
-        match ours.get(name) {
-            Some(ours) if ours == go => {}
-            None if listed(ABSENT, name) => {}
-            ours => found.push(format!("{name}\n    go:   {go:?}\n    ours: {ours:?}")),
-        }
-    }
-    let extra = ours.keys().filter(|name| !go.contains_key(*name) && !listed(EXTRA, name));
-    found.extend(extra.map(|name| format!("{name} is ours alone")));
-    assert!(found.is_empty(), "{} families that differ:\n{}", found.len(), found.join("\n"));
-    for (list, names) in [(ABSENT, &go), (EXTRA, &ours)] {
-        let idle = list.iter().find(|line| !names.keys().any(|name| matches(line.0, name)));
-        assert_eq!(idle, None, "listed, and there is no such family");
-    }
-    let common = ABSENT.iter().find(|line| ours.keys().any(|name| matches(line.0, name)));
-    assert_eq!(common, None, "listed as absent, and ours has it");
+    Expected { absent: ABSENT, extra: EXTRA }.check(&go, &ours);
     Ok(())
 }
 
@@ -71,12 +53,4 @@ async fn after_some_work(side: Side) -> Result<BTreeMap<String, Family>> {
     provisioner.metric(&refused, PATIENCE).await?;
     // The scrape itself is counted, which the next one shows.
     provisioner.metrics().await.map(|text| families(&text))
-}
-
-fn listed(list: &[(&str, &str)], name: &str) -> bool {
-    list.iter().any(|(pattern, _)| matches(pattern, name))
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }

@@ -1,20 +1,18 @@
 //! A Go provisioner and ours share one lease, as they do while a Deployment goes from one to the other: exactly one of
 //! them works at a time.
 
-mod lease_history;
-
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use e2e::journal::{no_overlap, within_terms};
-use e2e::{Provisioner, eventually};
+use e2e::{Sidecar, eventually};
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::lease_history::LeaseHistory;
 use crate::site::{PATIENCE, Side, Site, works};
-use lease_history::LeaseHistory;
 
 /// Long enough for a busy machine to renew in time, short enough to wait for.
 const LEASE: [&str; 3] =
@@ -69,7 +67,7 @@ async fn take_turns(purpose: &str, first: Side, exit: Exit) -> Result<()> {
     let second = if first == Side::Go { Side::Ours } else { Side::Go };
     let site = Site::start(purpose, &SLOW_DRIVER).await?;
     site.add_class(CLASS, &json!({})).await?;
-    let history = LeaseHistory::of(&site);
+    let history = LeaseHistory::of(&site.client, &site.namespace);
     let mut leader = replica(&site, first).await?;
     history.held_by(first).await.with_context(|| leader.process().tail())?;
     works(&mut leader, first).await?;
@@ -138,13 +136,13 @@ async fn take_turns(purpose: &str, first: Side, exit: Exit) -> Result<()> {
     Ok(())
 }
 
-async fn replica(site: &Site, side: Side) -> Result<Provisioner> {
+async fn replica(site: &Site, side: Side) -> Result<Sidecar> {
     let namespace = format!("--leader-election-namespace={}", site.namespace);
     let settings = site.settings(side).await?.flag("--leader-election").flag(&namespace);
     LEASE.iter().fold(settings, |settings, flag| settings.flag(flag)).start()
 }
 
-async fn stands_by(provisioner: &mut Provisioner, side: Side) -> Result<()> {
+async fn stands_by(provisioner: &mut Sidecar, side: Side) -> Result<()> {
     let text = match side {
         Side::Go => "to acquire leader lease",
         Side::Ours => "standing by for the leader lease",

@@ -1,11 +1,9 @@
 //! For the same claim and class both provisioners leave the same behind: volume objects, calls to the driver, events,
 //! requests to the API server and what is at the driver.
 
-mod differences;
 mod ignored_paths;
 mod observed;
 mod scenarios;
-mod stand_ins;
 
 use std::collections::BTreeSet;
 
@@ -13,8 +11,8 @@ use anyhow::Result;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
+use crate::differences::{May, differences};
 use crate::site::Side;
-use differences::May;
 use ignored_paths::RULES;
 
 /// How many setups run at a time; each has two provisioners and two drivers.
@@ -34,7 +32,7 @@ async fn the_same_result_for_the_same_claim() -> Result<()> {
         for (scenario, go) in go {
             let ours = ours.get(scenario).unwrap_or(&Value::Null);
             let name = format!("{setup}/{scenario}");
-            found.extend(differences::differences(&name, go, ours, RULES, &mut used));
+            found.extend(differences(&name, go, ours, RULES, &mut used));
             found.extend(repeated(&name, ours));
         }
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use e2e::cluster::Account;
-use e2e::provisioner::Settings;
-use e2e::{Cluster, Driver, Provisioner, eventually, peer};
+use e2e::sidecar::{Role, Settings};
+use e2e::{Cluster, Driver, Sidecar, eventually, peer};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -46,8 +46,8 @@ impl Site {
     pub(crate) async fn settings(&self, side: Side) -> Result<Settings> {
         let (kubeconfig, address) = (&self.account.kubeconfig, self.driver.address());
         match side {
-            Side::Go => peer::provisioner(kubeconfig, &address).await,
-            Side::Ours => Settings::new(kubeconfig, &address),
+            Side::Go => peer::settings(Role::Provisioner, kubeconfig, &address).await,
+            Side::Ours => Settings::new(Role::Provisioner, kubeconfig, &address),
         }
     }
 
@@ -75,17 +75,7 @@ impl Site {
     /// Lets the account read Secrets, and waits until the authorizer knows.
     pub(crate) async fn grant_secrets(&self) -> Result<()> {
         self.cluster.grant_secrets(&self.account).await?;
-        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        let review = json!({ "spec": {
-            "user": format!("system:serviceaccount:{}:{}", self.account.namespace, self.account.name),
-            "resourceAttributes": { "namespace": self.namespace, "verb": "get", "resource": "secrets" },
-        } });
-        let review = serde_json::from_value(review)?;
-        eventually("the right to read Secrets", PATIENCE, async || {
-            let answer = reviews.create(&PostParams::default(), &review).await?;
-            Ok(answer.status.is_some_and(|status| status.allowed).then_some(()))
-        })
-        .await
+        may_read_secrets(&self.client, &self.account).await
     }
 
     /// Creates a claim of 1 MiB for a class of this site, with these fields more in its spec.
@@ -139,8 +129,23 @@ impl Site {
     }
 }
 
+/// Waits until the authorizer lets an account read the Secrets of its namespace.
+pub(crate) async fn may_read_secrets(client: &Client, account: &Account) -> Result<()> {
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let review = json!({ "spec": {
+        "user": format!("system:serviceaccount:{}:{}", account.namespace, account.name),
+        "resourceAttributes": { "namespace": account.namespace, "verb": "get", "resource": "secrets" },
+    } });
+    let review = serde_json::from_value(review)?;
+    eventually("the right to read Secrets", PATIENCE, async || {
+        let answer = reviews.create(&PostParams::default(), &review).await?;
+        Ok(answer.status.is_some_and(|status| status.allowed).then_some(()))
+    })
+    .await
+}
+
 /// Waits until a provisioner without leader election works, or one with it leads.
-pub(crate) async fn works(provisioner: &mut Provisioner, side: Side) -> Result<()> {
+pub(crate) async fn works(provisioner: &mut Sidecar, side: Side) -> Result<()> {
     let text = match side {
         Side::Go => "Started provisioner controller",
         Side::Ours => "work starts",

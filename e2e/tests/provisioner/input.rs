@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Result;
-use e2e::provisioner::Settings;
 use e2e::scene::PATIENCE;
+use e2e::sidecar::{Role, Settings};
 
 #[tokio::test]
 async fn bad_input_ends_the_start_with_a_code_and_a_message() -> Result<()> {
@@ -25,7 +25,9 @@ async fn bad_input_ends_the_start_with_a_code_and_a_message() -> Result<()> {
         (&missing, socket, &["--leader-election", "--leader-election-lease-duration=5s"], 2, "lease"),
     ];
     for (kubeconfig, address, flags, code, named) in cases {
-        let settings = flags.iter().fold(Settings::new(kubeconfig, address)?, |settings, flag| settings.flag(flag));
+        let settings = flags
+            .iter()
+            .fold(Settings::new(Role::Provisioner, kubeconfig, address)?, |settings, flag| settings.flag(flag));
         let mut provisioner = settings.start()?;
         let ended = provisioner.process().ended(PATIENCE).await?;
         let log = provisioner.process().log();

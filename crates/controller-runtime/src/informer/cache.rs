@@ -63,6 +63,10 @@ impl<P: Projection> Cache<P> {
         read(&self.store.lock())
     }
 
+    pub(super) fn may_concern(&self, json: &[u8]) -> bool {
+        self.projection.may_concern(json)
+    }
+
     pub(super) fn key(&self, object: &P::Wire) -> Option<P::Key> {
         self.projection.key(object)
     }

@@ -24,7 +24,8 @@ pub(super) struct Page<'a> {
 
 /// One line of a watch. Objects are the bytes between the right places; whether they are JSON shows when they are decoded.
 pub(super) enum Event<'a> {
-    Applied(&'a [u8]),
+    Added(&'a [u8]),
+    Modified(&'a [u8]),
     Deleted(&'a [u8]),
     Bookmark { version: u64, ends_list: bool },
     Error(Box<Status>),
@@ -135,7 +136,8 @@ fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Failure> {
     match split(line) {
-        Some((b"ADDED" | b"MODIFIED", object)) => return Ok(Event::Applied(object)),
+        Some((b"ADDED", object)) => return Ok(Event::Added(object)),
+        Some((b"MODIFIED", object)) => return Ok(Event::Modified(object)),
         Some((b"DELETED", object)) => return Ok(Event::Deleted(object)),
         _ => {}
     }
@@ -151,7 +153,8 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Failure> {
         }
     };
     match &*event.kind {
-        "ADDED" | "MODIFIED" => Ok(Event::Applied(event.object.get().as_bytes())),
+        "ADDED" => Ok(Event::Added(event.object.get().as_bytes())),
+        "MODIFIED" => Ok(Event::Modified(event.object.get().as_bytes())),
         "DELETED" => Ok(Event::Deleted(event.object.get().as_bytes())),
         "BOOKMARK" => {
             let bookmark: WireBookmark = serde_json::from_str(event.object.get()).map_err(not_an_event)?;
@@ -167,29 +170,32 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Failure> {
     }
 }
 
+/// How a type is decoded.
+pub(super) type Decode<W> = fn(&[u8]) -> Result<W, serde_json::Error>;
+
 /// An object and its version (zero when it has none).
-pub(super) fn object<W>(raw: &[u8]) -> Result<(W, u64), Undecodable<W>>
+pub(super) fn object<W>(raw: &[u8], decode: Decode<W>) -> Result<(W, u64), Undecodable<W>>
 where
-    W: Resource<DynamicType = ()> + for<'de> Deserialize<'de>,
+    W: Resource<DynamicType = ()>,
 {
-    match serde_json::from_slice::<W>(raw) {
+    match decode(raw) {
         Ok(object) => {
             let version = object.meta().resource_version.as_deref().map_or(0, |text| text.parse().unwrap_or(0));
             Ok((object, version))
         }
         // One that does not fit the type may end before the place where it is no JSON.
         Err(cause) => match serde_json::from_slice::<IgnoredAny>(raw) {
-            Ok(_) => Err(Undecodable::Malformed(Box::new(malformed(raw, &cause)))),
+            Ok(_) => Err(Undecodable::Malformed(Box::new(malformed(raw, decode, &cause)))),
             Err(broken) => Err(Undecodable::NotJson(broken.to_string())),
         },
     }
 }
 
-fn malformed<W: for<'de> Deserialize<'de>>(raw: &[u8], cause: &serde_json::Error) -> Malformed<W> {
+fn malformed<W>(raw: &[u8], decode: Decode<W>, cause: &serde_json::Error) -> Malformed<W> {
     let named = serde_json::from_slice::<Named>(raw).map(|named| named.metadata).unwrap_or_default();
     let metadata_only = serde_json::from_slice::<RawMetadata<'_>>(raw)
         .ok()
-        .and_then(|raw| serde_json::from_str(&format!("{{\"metadata\":{}}}", raw.metadata.get())).ok());
+        .and_then(|raw| decode(format!("{{\"metadata\":{}}}", raw.metadata.get()).as_bytes()).ok());
     Malformed {
         namespace: named.namespace.unwrap_or_default(),
         name: named.name.unwrap_or_default(),
@@ -212,6 +218,10 @@ mod tests {
 
     use super::*;
 
+    fn volume(raw: &[u8]) -> Result<PersistentVolume, serde_json::Error> {
+        serde_json::from_slice(raw)
+    }
+
     #[test]
     fn a_page_without_items_is_empty() {
         for body in [
@@ -233,8 +243,10 @@ mod tests {
     #[test]
     fn lines_become_events() {
         let table = [
-            (r#"{"type":"ADDED","object":{}}"#, "applied"),
-            (r#"{"object":{},"type":"MODIFIED"}"#, "applied"),
+            (r#"{"type":"ADDED","object":{}}"#, "added"),
+            (r#"{"object":{},"type":"ADDED"}"#, "added"),
+            (r#"{"type":"MODIFIED","object":{}}"#, "modified"),
+            (r#"{"object":{},"type":"MODIFIED"}"#, "modified"),
             (r#"{"type":"DELETED","object":{}}"#, "deleted"),
             (r#"{"type":"BOOKMARK","object":{"kind":"X","metadata":{"resourceVersion":"5"}}}"#, "bookmark 5 false"),
             (
@@ -254,7 +266,8 @@ mod tests {
         ];
         for (line, expected) in table {
             let found = match event(line.as_bytes()) {
-                Ok(Event::Applied(_)) => "applied".to_owned(),
+                Ok(Event::Added(_)) => "added".to_owned(),
+                Ok(Event::Modified(_)) => "modified".to_owned(),
                 Ok(Event::Deleted(_)) => "deleted".to_owned(),
                 Ok(Event::Bookmark { version, ends_list }) => format!("bookmark {version} {ends_list}"),
                 Ok(Event::Error(status)) => format!("error {}", status.code),
@@ -268,14 +281,14 @@ mod tests {
     #[test]
     fn what_is_no_json_is_told_apart_from_what_does_not_fit() {
         for text in [r#"{"metadata":{"name":"pv-1"}"#, r#"{"spec":{"accessModes":"all"},x}"#, "{}}", ""] {
-            let error = object::<PersistentVolume>(text.as_bytes()).unwrap_err();
+            let error = object(text.as_bytes(), volume).unwrap_err();
             assert!(matches!(error, Undecodable::NotJson(_)), "{text}: {error:?}");
         }
     }
 
     #[test]
     fn a_malformed_object_is_named_as_far_as_it_goes() {
-        let decode = |text: &str| match object::<PersistentVolume>(text.as_bytes()).unwrap_err() {
+        let decode = |text: &str| match object(text.as_bytes(), volume).unwrap_err() {
             Undecodable::Malformed(malformed) => *malformed,
             Undecodable::NotJson(cause) => panic!("{cause}"),
         };

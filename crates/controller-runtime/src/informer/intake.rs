@@ -7,18 +7,21 @@ use super::decode::{self, Malformed, Undecodable};
 use super::failure::Failure;
 use super::malformed::{MalformedObjects, object_name};
 use super::projection::Projection;
+use super::store::Store;
 use kube::Resource;
 
 pub(super) struct Intake<P: Projection> {
     cache: Arc<Cache<P>>,
     malformed: MalformedObjects,
+    /// Nothing was kept when the current list began, so that an object of others in it cannot have been ours before.
+    afresh: bool,
     /// The current list has an object whose record cannot be told from one that is gone.
     unidentified: bool,
 }
 
 impl<P: Projection> Intake<P> {
     pub(super) fn new(cache: Arc<Cache<P>>) -> Self {
-        Self { cache, malformed: MalformedObjects::default(), unidentified: false }
+        Self { cache, malformed: MalformedObjects::default(), afresh: false, unidentified: false }
     }
 
     pub(super) fn cache(&self) -> Arc<Cache<P>> {
@@ -26,6 +29,7 @@ impl<P: Projection> Intake<P> {
     }
 
     pub(super) fn begin_list(&mut self) {
+        self.afresh = self.cache.read(Store::len) == 0;
         self.cache.begin_list();
         self.malformed.begin_list();
         self.unidentified = false;
@@ -45,10 +49,18 @@ impl<P: Projection> Intake<P> {
         self.malformed.end_list();
     }
 
+    /// Takes in one object that the current list has, and has for the first time.
+    pub(super) fn list(&mut self, raw: &[u8]) -> Result<(), Failure> {
+        if self.afresh && !self.cache.may_concern(raw) {
+            return Ok(());
+        }
+        self.apply(raw, true).map(drop)
+    }
+
     /// Takes in one object; returns its version, zero when it has none. An error is not about the object: what brought it
     /// is broken.
     pub(super) fn apply(&mut self, raw: &[u8], listing: bool) -> Result<u64, Failure> {
-        match decode::object::<P::Wire>(raw) {
+        match decode::object(raw, P::decode) {
             Ok((object, version)) => {
                 let meta = object.meta();
                 self.malformed.is_well(meta.namespace.as_deref(), meta.name.as_deref());
@@ -73,7 +85,7 @@ impl<P: Projection> Intake<P> {
 
     /// Takes out one object, malformed or not.
     pub(super) fn delete(&mut self, raw: &[u8]) -> Result<u64, Failure> {
-        let (object, version) = match decode::object::<P::Wire>(raw) {
+        let (object, version) = match decode::object(raw, P::decode) {
             Ok(decoded) => decoded,
             Err(Undecodable::NotJson(cause)) => return Err(Failure::NotAnEvent { cause }),
             Err(Undecodable::Malformed(malformed)) => {

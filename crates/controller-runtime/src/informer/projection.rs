@@ -19,6 +19,21 @@ pub trait Projection: Send + Sync + 'static {
     /// Value of the secondary index; `()` when there is none.
     type Group: Clone + Eq + Hash + Send + Sync + 'static;
 
+    /// Whether the object with this JSON may have a record. Asked about the objects of a first list, most of which are
+    /// somebody else's in a large cluster: what is refused here is not even decoded.
+    ///
+    /// Must be true unless [`project`](Self::project) is sure to drop the object, and is asked before anybody has looked
+    /// whether `json` is JSON. [`Mention`](super::Mention) answers it for records that need a certain name.
+    fn may_concern(&self, json: &[u8]) -> bool {
+        let _ = json;
+        true
+    }
+
+    /// Decodes one object. To be overridden where a type's crate brings a decoder that is compiled for speed.
+    fn decode(json: &[u8]) -> Result<Self::Wire, serde_json::Error> {
+        serde_json::from_slice(json)
+    }
+
     /// The key of an object, from its metadata alone. `None` for an object that can never have a record; it must not be
     /// used to filter, because then an object that stops matching could not be found any more.
     fn key(&self, object: &Self::Wire) -> Option<Self::Key>;

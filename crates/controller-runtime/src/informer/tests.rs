@@ -2,6 +2,7 @@
 
 mod barrier;
 mod changes;
+mod foreign_objects;
 mod malformed_objects;
 mod recovery;
 mod silence;
@@ -37,6 +38,10 @@ impl Projection for Volumes {
     type Key = String;
     type Record = Volume;
     type Group = String;
+
+    fn may_concern(&self, json: &[u8]) -> bool {
+        Mention::of(["ours"]).may_be_in(json)
+    }
 
     fn key(&self, volume: &PersistentVolume) -> Option<String> {
         volume.metadata.name.clone()

@@ -169,7 +169,7 @@ impl<P: Projection> InformerTask<P> {
             let body = self.source.page(more.as_deref()).await?;
             let page = decode::page(&body)?;
             for raw in page.items {
-                self.intake.apply(raw.get().as_bytes(), true)?;
+                self.intake.list(raw.get().as_bytes())?;
                 consume_budget().await;
             }
             let version = *first_version.get_or_insert(page.version);
@@ -205,7 +205,9 @@ impl<P: Projection> InformerTask<P> {
                 Err(failure) => return Err(failure),
             };
             match decode::event(line)? {
-                Event::Applied(raw) => {
+                Event::Added(raw) if listing => self.intake.list(raw)?,
+                // With a list still going on it may be one that the list has had already.
+                Event::Added(raw) | Event::Modified(raw) => {
                     let version = self.intake.apply(raw, listing)?;
                     if !listing {
                         self.advance(version);

@@ -8,6 +8,7 @@ use futures_util::{StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{PostParams, WatchParams};
+use kube::client::ClientBuilder;
 
 use super::*;
 use crate::{Backoff, Outcome, WorkQueue, WorkQueueMetrics, run_workers};

@@ -33,6 +33,11 @@ impl SocketFile {
         Ok(Self { device: file.dev(), inode: file.ino(), modified: (file.mtime(), file.mtime_nsec()) })
     }
 
+    /// Whether the path leads to this very socket.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        Self::at(path).is_ok_and(|found| found == *self)
+    }
+
     /// Whether another socket is there. A path that leads nowhere replaces nothing: the connection outlives its file.
     pub(crate) fn was_replaced_at(&self, path: &Path) -> bool {
         Self::at(path).is_ok_and(|found| found != *self)

@@ -11,24 +11,34 @@ use crate::Address;
 
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The reason of the moment.
-pub(crate) struct Waiting(Mutex<Arc<str>>);
+/// What a connection waits for at the moment, for whoever asks.
+#[derive(Debug)]
+pub struct Waiting(Mutex<Arc<str>>);
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Waiting {
-    pub(crate) fn new() -> Self {
+    /// Nothing has been tried yet.
+    pub fn new() -> Self {
         Self(Mutex::new("not dialled yet".into()))
     }
 
-    pub(crate) fn because(&self, reason: impl Into<Arc<str>>) {
+    /// Sets the reason.
+    pub fn because(&self, reason: impl Into<Arc<str>>) {
         *self.0.lock() = reason.into();
     }
 
-    pub(crate) fn reason(&self) -> Arc<str> {
+    /// The reason of the moment.
+    pub fn reason(&self) -> Arc<str> {
         self.0.lock().clone()
     }
 
     /// Logs one line every ten seconds until dropped.
-    pub(crate) async fn report(&self, address: &Address) -> Infallible {
+    pub async fn report(&self, address: &Address) -> Infallible {
         let started = Instant::now();
         loop {
             sleep(LOG_INTERVAL).await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use csi_proto::csi::v1::{
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse, GetPluginCapabilitiesRequest,
     GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse, ProbeRequest, ProbeResponse,
+    plugin_capability::service::Type as Service,
 };
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::Code;
@@ -20,8 +21,8 @@ use crate::{
     Address, CallError, ControllerCapabilities, DriverInfo, DriverName, Error, Handshake, PluginCapabilities, Rpc,
 };
 
-const PROBE: &str = "/csi.v1.Identity/Probe";
-const GET_PLUGIN_INFO: &str = "/csi.v1.Identity/GetPluginInfo";
+pub(crate) const PROBE: &str = "/csi.v1.Identity/Probe";
+pub(crate) const GET_PLUGIN_INFO: &str = "/csi.v1.Identity/GetPluginInfo";
 const GET_PLUGIN_CAPABILITIES: &str = "/csi.v1.Identity/GetPluginCapabilities";
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -55,9 +56,11 @@ impl Questions<'_> {
             info.name = self.name().await?;
             self.caller.metrics.name_driver(&info.name);
         }
-        if handshake == Handshake::Controller {
+        if matches!(handshake, Handshake::Controller | Handshake::ControllerIfServed) {
             info.plugin = self.plugin_capabilities().await?;
-            info.controller = self.controller_capabilities().await?;
+            if handshake == Handshake::Controller || info.plugin.has(Service::ControllerService) {
+                info.controller = self.controller_capabilities().await?;
+            }
         }
         match self.known.and_then(|known| known.change_to(&info)) {
             Some(change) => Err(Refusal::Fatal(Error::DriverChanged { address: self.address.clone(), change })),

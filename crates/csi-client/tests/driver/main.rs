@@ -9,4 +9,5 @@ mod logs;
 mod probing;
 mod raw_server;
 mod reconnecting;
+mod session;
 mod transport;

@@ -4,12 +4,14 @@ use controller_runtime::Projection;
 use storage_kube::names::VolumeName;
 use storage_kube::wire::VolumeAttachment;
 
+use crate::migration::ProvisionerNames;
+
 /// Keeps which volumes of this driver have attachments, whatever the state of the attachment.
 ///
 /// The attach/detach controller takes `spec.attacher` from the volume's driver, so attachments of other drivers cannot
 /// name a volume of this one.
 pub(crate) struct AttachmentProjection {
-    pub(crate) driver: String,
+    pub(crate) names: ProvisionerNames,
 }
 
 impl Projection for AttachmentProjection {
@@ -18,12 +20,20 @@ impl Projection for AttachmentProjection {
     type Record = VolumeName;
     type Group = VolumeName;
 
+    fn may_concern(&self, json: &[u8]) -> bool {
+        self.names.may_be_in(json)
+    }
+
+    fn decode(json: &[u8]) -> Result<VolumeAttachment, serde_json::Error> {
+        VolumeAttachment::from_json(json)
+    }
+
     fn key(&self, attachment: &VolumeAttachment) -> Option<Box<str>> {
         attachment.metadata.name.as_deref().map(Box::from)
     }
 
     fn project(&self, attachment: VolumeAttachment) -> Option<VolumeName> {
-        if attachment.spec.attacher != self.driver {
+        if !self.names.is_driver(&attachment.spec.attacher) {
             return None;
         }
         attachment.spec.source.persistent_volume_name.as_deref().map(VolumeName::from)

@@ -121,6 +121,14 @@ impl Projection for ClaimProjection {
     type Record = ClaimRecord;
     type Group = ClassName;
 
+    fn may_concern(&self, json: &[u8]) -> bool {
+        self.names.may_be_in(json)
+    }
+
+    fn decode(json: &[u8]) -> Result<PersistentVolumeClaim, serde_json::Error> {
+        PersistentVolumeClaim::from_json(json)
+    }
+
     fn key(&self, claim: &PersistentVolumeClaim) -> Option<ClaimUid> {
         claim.metadata.uid.as_deref().map(|uid| ClaimUid(Uid::from(uid)))
     }

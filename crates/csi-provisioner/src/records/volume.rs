@@ -101,6 +101,14 @@ impl Projection for VolumeProjection {
     type Record = VolumeRecord;
     type Group = ();
 
+    fn may_concern(&self, json: &[u8]) -> bool {
+        self.names.may_be_in(json)
+    }
+
+    fn decode(json: &[u8]) -> Result<PersistentVolume, serde_json::Error> {
+        PersistentVolume::from_json(json)
+    }
+
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
         volume.metadata.name.as_deref().map(VolumeName::from)
     }

@@ -3,7 +3,6 @@
 use controller_runtime::Projection;
 use serde_json::{Value, json};
 use storage_kube::names::Interner;
-use storage_kube::wire::PersistentVolume;
 
 use super::objects::{DRIVER, volume, with};
 use crate::migration::ProvisionerNames;
@@ -12,8 +11,11 @@ use crate::records::{VolumeProjection, VolumeRecord};
 use crate::volume::decision::{VolumeDecision, decide};
 
 fn record(driver: &str, volume: Value) -> Option<VolumeRecord> {
-    let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
-    VolumeProjection { names: ProvisionerNames::of(driver), interner: Interner::new() }.project(volume)
+    let projection = VolumeProjection { names: ProvisionerNames::of(driver), interner: Interner::new() };
+    let json = volume.to_string().into_bytes();
+    let record = projection.project(VolumeProjection::decode(&json).unwrap());
+    assert!(record.is_none() || projection.may_concern(&json), "kept, but refused in a first list");
+    record
 }
 
 /// A volume that is for the claim of this UID.

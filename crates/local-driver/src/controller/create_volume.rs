@@ -1,26 +1,34 @@
 //! CreateVolume, decided: what the request wants, or why it cannot be had. No I/O.
 
 use csi_proto::csi::v1 as csi;
-use csi_proto::csi::v1::volume_capability::AccessType;
-use csi_proto::csi::v1::volume_capability::access_mode::Mode;
 use tonic::Status;
 
-use crate::capabilities::{Capabilities, Capability};
-use crate::state::{Access, SizeRange, Wanted};
+use crate::capabilities::Capabilities;
+use crate::state::{SizeRange, Wanted};
+use crate::topology::Topology;
+use crate::volume_capability;
 
 /// Longest name in bytes (CSI "Size Limits").
 const MAX_NAME: usize = 128;
 
 /// The volume the request wants; secrets are not looked at.
-pub(super) fn check(request: &csi::CreateVolumeRequest, capabilities: &Capabilities) -> Result<Wanted, Status> {
+pub(super) fn check(
+    request: &csi::CreateVolumeRequest,
+    capabilities: &Capabilities,
+    topology: &Topology,
+) -> Result<Wanted, Status> {
     let unsupported = |field: &str| Status::invalid_argument(format!("{field} is not supported by this driver"));
     check_name(&request.name)?;
-    let access = access(&request.volume_capabilities, capabilities)?;
+    let access = volume_capability::access(&request.volume_capabilities, capabilities)?;
     if request.volume_content_source.is_some() {
         return Err(unsupported("volume_content_source"));
     }
-    if request.accessibility_requirements.is_some() {
-        return Err(unsupported("accessibility_requirements"));
+    match &request.accessibility_requirements {
+        Some(_) if topology.is_empty() => return Err(unsupported("accessibility_requirements")),
+        Some(requirement) if !topology.satisfies(requirement) => {
+            return Err(Status::resource_exhausted("this node is in none of the requisite topologies"));
+        }
+        _ => {}
     }
     if !request.mutable_parameters.is_empty() {
         return Err(unsupported("mutable_parameters"));
@@ -47,47 +55,6 @@ fn check_name(name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// What kind of volume all these capabilities need. File system types and mount flags are accepted and have no
-/// meaning here: a volume is a directory of the file system below.
-pub(super) fn access(wanted: &[csi::VolumeCapability], capabilities: &Capabilities) -> Result<Access, Status> {
-    let mut kinds = wanted.iter().map(|one| kind(one, capabilities));
-    let first = kinds.next().ok_or_else(|| Status::invalid_argument("volume_capabilities are required"))??;
-    for kind in kinds {
-        if kind? != first {
-            return Err(Status::invalid_argument("a volume is either a block or a mount volume, not both"));
-        }
-    }
-    Ok(first)
-}
-
-fn kind(wanted: &csi::VolumeCapability, capabilities: &Capabilities) -> Result<Access, Status> {
-    let mode = wanted.access_mode.as_ref().map_or(Mode::Unknown, csi::volume_capability::AccessMode::mode);
-    match mode {
-        Mode::Unknown => return Err(Status::invalid_argument("a volume capability needs a known access_mode")),
-        Mode::SingleNodeSingleWriter | Mode::SingleNodeMultiWriter
-            if !capabilities.has(Capability::SingleNodeMultiWriter) =>
-        {
-            return Err(Status::invalid_argument(format!(
-                "access mode {} needs the capability SINGLE_NODE_MULTI_WRITER",
-                mode.as_str_name()
-            )));
-        }
-        // All pods that can reach the one node of this driver share the directory or file, whatever the mode.
-        Mode::SingleNodeSingleWriter
-        | Mode::SingleNodeMultiWriter
-        | Mode::SingleNodeWriter
-        | Mode::SingleNodeReaderOnly
-        | Mode::MultiNodeReaderOnly
-        | Mode::MultiNodeSingleWriter
-        | Mode::MultiNodeMultiWriter => {}
-    }
-    match wanted.access_type {
-        Some(AccessType::Block(_)) => Ok(Access::Block),
-        Some(AccessType::Mount(_)) => Ok(Access::Mount),
-        None => Err(Status::invalid_argument("a volume capability needs an access type, block or mount")),
-    }
-}
-
 /// CSI "CapacityRange": 0 is unspecified, negative is not allowed.
 fn size_range(range: Option<&csi::CapacityRange>) -> Result<SizeRange, Status> {
     let (required, limit) = range.map_or((0, 0), |range| (range.required_bytes, range.limit_bytes));
@@ -103,7 +70,8 @@ fn size_range(range: Option<&csi::CapacityRange>) -> Result<SizeRange, Status> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use csi_proto::csi::v1::volume_capability::{AccessMode, BlockVolume, MountVolume};
+    use csi_proto::csi::v1::volume_capability::access_mode::Mode;
+    use csi_proto::csi::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
     use tonic::Code;
 
     use super::*;
@@ -171,7 +139,7 @@ mod tests {
         for (name, change, code) in cases {
             let mut request = good();
             change(&mut request);
-            let result = check(&request, &capabilities);
+            let result = check(&request, &capabilities, &Topology::default());
             assert_eq!(result.map_or_else(|status| status.code(), |_| Code::Ok), *code, "{name}");
         }
     }
@@ -182,10 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn single_writer_modes_come_with_their_capability() {
-        let capabilities = Capabilities::parse("CONTROLLER_SERVICE,SINGLE_NODE_MULTI_WRITER").unwrap();
-        for mode in [Mode::SingleNodeSingleWriter, Mode::SingleNodeMultiWriter] {
-            assert_eq!(access(&[mount(mode)], &capabilities).unwrap(), Access::Mount);
+    fn a_volume_is_made_only_where_it_is_wanted() {
+        let capabilities = Capabilities::parse(crate::capabilities::DEFAULT).unwrap();
+        let here = Topology::parse(&["zone=a".to_owned()]).unwrap();
+        for (zone, code) in [("a", Code::Ok), ("b", Code::ResourceExhausted)] {
+            let wanted = Topology::parse(&[format!("zone={zone}")]).unwrap().accessible().unwrap();
+            let requirement = csi::TopologyRequirement { requisite: vec![wanted], preferred: Vec::new() };
+            let request = csi::CreateVolumeRequest { accessibility_requirements: Some(requirement), ..good() };
+            let result = check(&request, &capabilities, &here);
+            assert_eq!(result.map_or_else(|status| status.code(), |_| Code::Ok), code, "{zone}");
         }
     }
 
@@ -194,6 +167,6 @@ mod tests {
         let mut request = good();
         request.secrets.insert("password".to_owned(), "hunter2".to_owned());
         let capabilities = Capabilities::parse(crate::capabilities::DEFAULT).unwrap();
-        assert!(!format!("{:?}", check(&request, &capabilities).unwrap()).contains("hunter2"));
+        assert!(!format!("{:?}", check(&request, &capabilities, &Topology::default()).unwrap()).contains("hunter2"));
     }
 }

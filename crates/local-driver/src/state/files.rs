@@ -5,6 +5,7 @@
 //! volumes/<id>.json    one record each; a volume exists when its record does
 //! data/<id>/mount/     the content of a mount volume
 //! data/<id>/disk       the content of a block volume, sparse
+//! ephemeral/           inline volumes of the node (`node/ephemeral`)
 //! ```
 //! Order on disk: data before record on creation; record marked, data removed, record removed on deletion. Every
 //! step is synced before the next, so that whatever is cut off can be told apart and finished (`recovery`).
@@ -106,6 +107,11 @@ impl StateDir {
         absent_is_fine(fs::remove_file(&record)).map_err(failed("remove", &record))?;
         sync_dir(&self.records)?;
         Ok(Deleted)
+    }
+
+    /// Replaces the record of a volume that exists.
+    pub(super) fn update(&self, record: &Record) -> Result<(), Error> {
+        self.write_record(record)
     }
 
     fn record_path(&self, id: &VolumeId) -> PathBuf {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::state::VolumeError;
+use crate::state::{Publication, VolumeError};
 
 /// Version of the record format this driver writes.
 pub(super) const FORMAT: u32 = 1;
@@ -130,6 +130,9 @@ pub(crate) struct Record {
     pub(crate) access: Access,
     /// As they were requested, to tell a repeated request from another one.
     pub(crate) parameters: BTreeMap<String, String>,
+    /// Where it is published to, in the order of the calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) published: Vec<Publication>,
     /// Its deletion has begun; data may be gone in part.
     #[serde(default)]
     pub(crate) deleting: bool,
@@ -145,8 +148,13 @@ impl Record {
             capacity_bytes,
             access: wanted.access,
             parameters: wanted.parameters,
+            published: Vec::new(),
             deleting: false,
         }
+    }
+
+    pub(crate) fn published_nodes(&self) -> Vec<String> {
+        self.published.iter().map(|one| one.node_id.to_string()).collect()
     }
 }
 

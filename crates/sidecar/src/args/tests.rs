@@ -46,9 +46,9 @@ fn every_flag_has_upstreams_default() {
     assert_eq!(a.http_endpoint, "");
     assert_eq!(a.metrics_address, "");
     assert_eq!(a.metrics_path, "/metrics");
-    assert_eq!(a.automaxprocs, None);
-    assert_eq!(a.verbosity, 0);
-    assert_eq!(a.logging_format, "text");
+    assert_eq!(a.logging.automaxprocs, None);
+    assert_eq!(a.logging.verbosity, 0);
+    assert_eq!(a.logging.logging_format, "text");
 
     let standard = a.validate(&no_env).unwrap();
     assert!(standard.kubeconfig.is_none());
@@ -109,7 +109,7 @@ fn both_dialects_read_the_flags_all_sidecars_share() {
     let two: Vec<_> = two.iter().map(String::as_str).collect();
     let pflag = args(&two).unwrap();
     assert_eq!(pflag.leader_election_lease_duration.to_string(), "137s");
-    assert_eq!((pflag.kube_api_qps, pflag.kube_api_burst, pflag.verbosity), (Some(20.5), Some(100), 5));
+    assert_eq!((pflag.kube_api_qps, pflag.kube_api_burst, pflag.logging.verbosity), (Some(20.5), Some(100), 5));
     for words in [&one, &two] {
         assert_eq!(format!("{:?}", go_args(words).unwrap()), format!("{pflag:?}"));
     }
@@ -170,7 +170,7 @@ fn automaxprocs_takes_nothing_or_a_boolean_and_has_no_effect() {
         ("--automaxprocs=", true),
     ] {
         let parsed = args(&[word]).unwrap();
-        assert_eq!(parsed.automaxprocs, Some(want), "{word}");
+        assert_eq!(parsed.logging.automaxprocs, Some(want), "{word}");
         let standard = parsed.validate(&no_env).unwrap();
         assert_eq!(standard.without_effect[0].0, "--automaxprocs");
     }

@@ -1,8 +1,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::listener::CONNECTIONS;
 use super::*;
 
 const BOUND: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
 /// The crates whose events are not ours. They speak only of problems, until someone looks for a problem in them.
-const LIBRARIES: [&str; 17] = [
+const LIBRARIES: [&str; 18] = [
     "h2",
     "hyper",
     "hyper_rustls",
@@ -13,6 +13,7 @@ const LIBRARIES: [&str; 17] = [
     "kube_client",
     "kube_core",
     "kube_runtime",
+    "loona_hpack",
     "mio",
     "rustls",
     "rustls_platform_verifier",

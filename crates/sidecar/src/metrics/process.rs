@@ -10,6 +10,8 @@ use prometheus::{Counter, Gauge};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
+const START_TIME: &str = "process_start_time_seconds";
+
 #[derive(Debug)]
 pub(super) struct ProcessMetrics {
     cpu_seconds: Counter,
@@ -27,10 +29,7 @@ impl ProcessMetrics {
         Ok(Self {
             cpu_seconds: Counter::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")?,
             ticks_counted: AtomicU64::new(0),
-            start_time: Gauge::new(
-                "process_start_time_seconds",
-                "Start time of the process since unix epoch in seconds.",
-            )?,
+            start_time: Gauge::new(START_TIME, "Start time of the process since unix epoch in seconds.")?,
             resident: Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")?,
             virtual_memory: Gauge::new("process_virtual_memory_bytes", "Virtual memory size in bytes.")?,
             open_files: Gauge::new("process_open_fds", "Number of open file descriptors.")?,
@@ -42,8 +41,8 @@ impl ProcessMetrics {
         let hz = clock_ticks_per_second();
         let before = self.ticks_counted.swap(usage.cpu_ticks, Ordering::Relaxed);
         self.cpu_seconds.inc_by(ratio(usage.cpu_ticks.saturating_sub(before), hz));
-        if let Some(boot) = read("/proc/stat").as_deref().and_then(boot_seconds) {
-            self.start_time.set(ratio(boot, 1) + ratio(usage.started_ticks, hz));
+        if let Some(start) = usage.start_time() {
+            self.start_time.set(start);
         }
         let page = u64::try_from(page_size()).unwrap_or(0);
         self.resident.set(ratio(usage.resident_pages.saturating_mul(page), 1));
@@ -61,6 +60,17 @@ impl ProcessMetrics {
     fn all(&self) -> [&dyn Collector; 6] {
         [&self.cpu_seconds, &self.start_time, &self.resident, &self.virtual_memory, &self.open_files, &self.max_files]
     }
+}
+
+/// The start time alone, as csi-lib-utils registers it; without /proc nothing.
+pub(super) fn start_time() -> Result<Option<Gauge>, prometheus::Error> {
+    let help = "[ALPHA] Start time of the process since unix epoch in seconds.";
+    let start = read("/proc/self/stat").as_deref().and_then(Usage::parse).and_then(|usage| usage.start_time());
+    let gauge = Gauge::new(START_TIME, help)?;
+    Ok(start.map(|start| {
+        gauge.set(start);
+        gauge
+    }))
 }
 
 impl Collector for ProcessMetrics {
@@ -100,6 +110,12 @@ impl Usage {
             virtual_bytes: field(23)?,
             resident_pages: field(24)?,
         })
+    }
+
+    /// Seconds since the epoch.
+    fn start_time(&self) -> Option<f64> {
+        let boot = read("/proc/stat").as_deref().and_then(boot_seconds)?;
+        Some(ratio(boot, 1) + ratio(self.started_ticks, clock_ticks_per_second()))
     }
 }
 

@@ -1,11 +1,19 @@
 //! `PersistentVolume`.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{api::core::v1 as full, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
-use super::{metadata::slim, presence::null_as_default};
-use crate::{class_name::class_name, reclaim_policy::ReclaimPolicy};
+use super::{
+    metadata::slim,
+    presence::{is_set, null_as_default},
+};
+use crate::{
+    access_mode::AccessMode, class_name::class_name, in_tree::InTreePlugin, reclaim_policy::ReclaimPolicy,
+    volume_mode::VolumeMode,
+};
 
 /// A volume, read-only.
 #[derive(Clone, Debug, Deserialize, Resource)]
@@ -24,7 +32,8 @@ pub struct PersistentVolume {
 
 /// `spec` of a volume.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "one field per kind of source")]
 pub struct PersistentVolumeSpec {
     /// The claim it is bound to or reserved for.
     pub claim_ref: Option<ClaimReference>,
@@ -35,6 +44,45 @@ pub struct PersistentVolumeSpec {
     /// `persistentVolumeReclaimPolicy`.
     #[serde(rename = "persistentVolumeReclaimPolicy")]
     pub reclaim_policy: Option<ReclaimPolicy>,
+    /// How it may be used.
+    #[serde(deserialize_with = "null_as_default")]
+    pub access_modes: Vec<AccessMode>,
+    /// Passed to the driver.
+    #[serde(deserialize_with = "null_as_default")]
+    pub mount_options: Vec<String>,
+    /// Absent means with a file system.
+    pub volume_mode: Option<VolumeMode>,
+    // Sources that a CSI driver has taken over: which one it is, not what is in it.
+    #[serde(deserialize_with = "is_set")]
+    aws_elastic_block_store: bool,
+    #[serde(deserialize_with = "is_set")]
+    gce_persistent_disk: bool,
+    #[serde(deserialize_with = "is_set")]
+    cinder: bool,
+    #[serde(deserialize_with = "is_set")]
+    azure_disk: bool,
+    #[serde(deserialize_with = "is_set")]
+    azure_file: bool,
+    #[serde(deserialize_with = "is_set")]
+    vsphere_volume: bool,
+    #[serde(deserialize_with = "is_set")]
+    portworx_volume: bool,
+}
+
+impl PersistentVolumeSpec {
+    /// The plugin built into Kubernetes whose source it has, if a CSI driver replaces that plugin.
+    pub fn in_tree_plugin(&self) -> Option<InTreePlugin> {
+        let sources = [
+            (self.aws_elastic_block_store, InTreePlugin::AwsEbs),
+            (self.gce_persistent_disk, InTreePlugin::GcePd),
+            (self.cinder, InTreePlugin::Cinder),
+            (self.azure_disk, InTreePlugin::AzureDisk),
+            (self.azure_file, InTreePlugin::AzureFile),
+            (self.vsphere_volume, InTreePlugin::Vsphere),
+            (self.portworx_volume, InTreePlugin::Portworx),
+        ];
+        sources.into_iter().find_map(|(there, plugin)| there.then_some(plugin))
+    }
 }
 
 /// `status` of a volume.
@@ -64,6 +112,26 @@ pub struct CsiSource {
     pub driver: String,
     /// The driver's id of the volume.
     pub volume_handle: String,
+    /// File system; absent or empty leaves it to the attacher's default.
+    pub fs_type: Option<String>,
+    /// To be published read-only.
+    #[serde(deserialize_with = "null_as_default")]
+    pub read_only: bool,
+    /// What the driver said of the volume when it made it (CSI `volume_context`).
+    #[serde(deserialize_with = "null_as_default")]
+    pub volume_attributes: BTreeMap<String, String>,
+    /// The Secret for `ControllerPublishVolume` and its reverse.
+    pub controller_publish_secret_ref: Option<SecretReference>,
+}
+
+/// A reference to a Secret in any namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct SecretReference {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
 }
 
 crate::open_enum::open_enum! {

@@ -5,6 +5,7 @@ use kube::Resource;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::in_tree::InTreePlugin;
 
 fn metadata(extra: &Value) -> Value {
     let mut metadata = json!({
@@ -68,6 +69,7 @@ fn resources_are_those_of_the_full_types() {
         same::<VolumeAttachment, api::storage::v1::VolumeAttachment>(),
         "/apis/storage.k8s.io/v1/volumeattachments"
     );
+    assert_eq!(same::<CsiNode, api::storage::v1::CSINode>(), "/apis/storage.k8s.io/v1/csinodes");
 }
 
 #[test]
@@ -217,4 +219,63 @@ fn wrong_types_are_errors() {
 fn slim_types_are_small() {
     assert!(size_of::<PersistentVolume>() < 700, "{}", size_of::<PersistentVolume>());
     assert!(size_of::<PersistentVolumeClaim>() < 900, "{}", size_of::<PersistentVolumeClaim>());
+}
+
+#[test]
+fn what_an_attacher_reads() {
+    let volume: PersistentVolume = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "mountOptions": ["noatime"], "volumeMode": "Block",
+            "csi": {
+                "driver": "d", "volumeHandle": "h", "fsType": "xfs", "readOnly": true, "volumeAttributes": { "k": "v" },
+                "controllerPublishSecretRef": { "name": "s", "namespace": "n" }, "nodeStageSecretRef": { "name": "x" },
+            },
+        },
+    }));
+    let (spec, csi) = (&volume.spec, volume.spec.csi.as_ref().unwrap());
+    assert_eq!(spec.access_modes, [AccessMode::ReadWriteOnce]);
+    assert_eq!(spec.mount_options, ["noatime"]);
+    assert_eq!(spec.volume_mode, Some(VolumeMode::Block));
+    assert_eq!((csi.fs_type.as_deref(), csi.read_only, csi.volume_attributes["k"].as_str()), (Some("xfs"), true, "v"));
+    let secret = SecretReference { name: "s".into(), namespace: "n".into() };
+    assert_eq!(csi.controller_publish_secret_ref, Some(secret));
+
+    let attachment: VolumeAttachment = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "spec": { "attacher": "d", "nodeName": "node", "source": { "inlineVolumeSpec": { "csi": { "volumeHandle": "h" } } } },
+        "status": { "attached": false, "attachError": { "message": "m" }, "attachmentMetadata": { "dev": "sda" } },
+    }));
+    let inline = attachment.spec.source.inline_volume_spec.as_ref().unwrap();
+    assert_eq!(inline.csi.as_ref().unwrap().volume_handle, "h");
+    assert_eq!(attachment.spec.node_name, "node");
+    let status = &attachment.status;
+    assert!(!status.attached && status.attach_error && !status.detach_error);
+    assert_eq!(status.attachment_metadata["dev"], "sda");
+
+    let node: CsiNode = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "spec": { "drivers": [{ "name": "d", "nodeID": "id", "topologyKeys": ["zone"], "allocatable": { "count": 3 } }] },
+    }));
+    assert_eq!((node.spec.drivers[0].name.as_str(), node.spec.drivers[0].node_id.as_str()), ("d", "id"));
+}
+
+#[test]
+fn the_kind_of_an_in_tree_source_is_known() {
+    let rows = [
+        ("awsElasticBlockStore", Some(InTreePlugin::AwsEbs)),
+        ("gcePersistentDisk", Some(InTreePlugin::GcePd)),
+        ("cinder", Some(InTreePlugin::Cinder)),
+        ("azureDisk", Some(InTreePlugin::AzureDisk)),
+        ("azureFile", Some(InTreePlugin::AzureFile)),
+        ("vsphereVolume", Some(InTreePlugin::Vsphere)),
+        ("portworxVolume", Some(InTreePlugin::Portworx)),
+        ("csi", None),
+        ("nfs", None),
+    ];
+    assert_eq!(rows.len(), 9);
+    for (source, plugin) in rows {
+        let volume: PersistentVolume = decode(&json!({ "metadata": {}, "spec": { source: {} } }));
+        assert_eq!(volume.spec.in_tree_plugin(), plugin, "{source}");
+    }
 }

@@ -1,13 +1,18 @@
 //! `VolumeAttachment`.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{api::storage::v1 as full, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
-use super::{metadata::slim, presence::null_as_default};
+use super::{
+    PersistentVolumeSpec,
+    metadata::slim,
+    presence::{is_set, null_as_default},
+};
 
-/// An attachment of a volume to a node, read-only; whether it is attached or being deleted does not matter to a
-/// provisioner, only that it is there.
+/// An attachment of a volume to a node, read-only.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = full::VolumeAttachment)]
 pub struct VolumeAttachment {
@@ -17,14 +22,19 @@ pub struct VolumeAttachment {
     /// What is to be attached.
     #[serde(default, deserialize_with = "null_as_default")]
     pub spec: VolumeAttachmentSpec,
+    /// How far it has come.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub status: VolumeAttachmentStatus,
 }
 
 /// `spec` of an attachment.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachmentSpec {
     /// Name of the driver.
     pub attacher: String,
+    /// The node it is attached to.
+    pub node_name: String,
     /// What is attached.
     #[serde(deserialize_with = "null_as_default")]
     pub source: VolumeAttachmentSource,
@@ -36,4 +46,23 @@ pub struct VolumeAttachmentSpec {
 pub struct VolumeAttachmentSource {
     /// The volume; absent for an inline volume.
     pub persistent_volume_name: Option<String>,
+    /// The volume itself, of a pod with a volume that has no object of its own (migrated in-tree volumes).
+    pub inline_volume_spec: Option<Box<PersistentVolumeSpec>>,
+}
+
+/// `status` of an attachment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachmentStatus {
+    /// The volume is attached.
+    pub attached: bool,
+    /// The last try to attach failed.
+    #[serde(deserialize_with = "is_set")]
+    pub attach_error: bool,
+    /// The last try to detach failed.
+    #[serde(deserialize_with = "is_set")]
+    pub detach_error: bool,
+    /// What the driver said when it attached the volume (CSI `publish_context`).
+    #[serde(deserialize_with = "null_as_default")]
+    pub attachment_metadata: BTreeMap<String, String>,
 }

@@ -1,14 +1,6 @@
 //! Where the two provisioners may differ, and why. Anything else fails, and so does a line that nothing needs.
 
-use super::differences::{May, Rule};
-
-const fn differ(scenarios: &'static str, path: &'static str, reason: &'static str) -> Rule {
-    Rule { scenarios, path, may: May::Differ, reason }
-}
-
-const fn less(path: &'static str, reason: &'static str) -> Rule {
-    Rule { scenarios: "*/*", path, may: May::BeLess, reason }
-}
+use crate::differences::{Rule, differ, less};
 
 const TIME: &str = "time of the run";
 const COUNTER: &str = "counter of the cluster";

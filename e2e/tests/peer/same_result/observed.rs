@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
-use e2e::{Provisioner, audit, eventually};
+use e2e::{Sidecar, audit, eventually};
 use futures_util::future::try_join_all;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -11,8 +11,8 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::scenarios::{Course, Scenario, Setup};
-use super::stand_ins::replaced;
 use crate::site::{PATIENCE, Side, Site, works};
+use crate::stand_ins::replaced;
 
 const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 /// A claim that is made last: what was written before it was asked for is there when it is done.
@@ -76,7 +76,7 @@ fn at(site: &Site, value: &Value) -> Value {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-async fn live(site: &Site, provisioner: &Provisioner, scenario: &Scenario) -> Result<Life> {
+async fn live(site: &Site, provisioner: &Sidecar, scenario: &Scenario) -> Result<Life> {
     let (name, secrets) = (scenario.name, scenario.secrets.to_vec());
     let course = async {
         site.claim(name, name, &at(site, &scenario.annotations), &at(site, &scenario.claim)).await?;

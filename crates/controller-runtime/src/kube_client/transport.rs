@@ -1,0 +1,115 @@
+//! The way a request goes: base URL, headers, credentials, then a pooled connection over TCP and TLS.
+//!
+//! kube has such a stack as well; with it comes the code of every way to log in that ever was, which would be a tenth of
+//! a program.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::AUTHORIZATION;
+use http::uri::Scheme;
+use http::{Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::client::{Body, ConfigExt as _};
+use tokio::net::TcpStream;
+use tower::{BoxError, Layer as _, Service};
+
+use super::ClientError;
+use super::credentials::Credentials;
+use super::tls::Tls;
+
+type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+
+/// What requests to the server of `config` go through. A connection must be there within `connect_limit`.
+pub(super) fn transport(
+    config: &kube::Config,
+    connect_limit: Duration,
+) -> Result<
+    impl Service<Request<Body>, Response = Response<Incoming>, Error = BoxError, Future: Send> + Send + use<>,
+    ClientError,
+> {
+    if let Some(proxy) = &config.proxy_url {
+        return Err(ClientError::Proxy(proxy.clone()));
+    }
+    let credentials = Arc::new(Credentials::of(&config.auth_info)?);
+    let tls = Tls::of(config, credentials.clone())?;
+    let connector = Connector { tls: Arc::new(tls), limit: connect_limit };
+    let client = Client::builder(TokioExecutor::new()).build(connector);
+    let headers = config
+        .extra_headers_layer()
+        .map_err(|source| ClientError::Headers { server: config.cluster_url.clone(), source: Box::new(source) })?;
+    Ok(config.base_uri_layer().layer(headers.layer(Authorized { client, credentials })))
+}
+
+/// Gives each request its credentials.
+struct Authorized {
+    client: Client<Connector, Body>,
+    credentials: Arc<Credentials>,
+}
+
+impl Service<Request<Body>> for Authorized {
+    type Response = Response<Incoming>;
+    type Error = BoxError;
+    type Future = Answer<Response<Incoming>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let (client, credentials) = (self.client.clone(), self.credentials.clone());
+        Box::pin(async move {
+            if let Some(value) = credentials.header().await? {
+                request.headers_mut().insert(AUTHORIZATION, value);
+            }
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let answer = client.request(request).await?;
+            tracing::trace!(%method, path, status = answer.status().as_u16(), "the API server answers");
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                credentials.were_refused();
+            }
+            Ok(answer)
+        })
+    }
+}
+
+#[derive(Clone)]
+struct Connector {
+    tls: Arc<Tls>,
+    limit: Duration,
+}
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = BoxError;
+    type Future = Answer<Self::Response>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        let (tls, limit) = (self.tls.clone(), self.limit);
+        Box::pin(async move {
+            let name = server.to_string();
+            let connected = tokio::time::timeout(limit, connect(&tls, server)).await;
+            connected.unwrap_or_else(|_| Err(ClientError::NotConnected { server: name, limit }.into()))
+        })
+    }
+}
+
+async fn connect(tls: &Tls, server: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, BoxError> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    if server.scheme() != Some(&Scheme::HTTPS) {
+        return Ok(MaybeHttpsStream::Http(tcp.call(server).await?));
+    }
+    let mut https = HttpsConnector::new(tcp, tls.config().await?, true, tls.server_name());
+    https.call(server).await
+}

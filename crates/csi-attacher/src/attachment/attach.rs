@@ -1,0 +1,166 @@
+//! Attaching: what has to be there first, the one call, and the status that says so.
+
+use csi_proto::csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
+use storage_kube::credentials::{self, Credentials};
+use storage_kube::names::NodeId;
+use tracing::info;
+
+use super::decision::PublishContext;
+use super::{Attachment, detach, is_first_attach, patch, request, write};
+use crate::call_slots::CallKind;
+use crate::error::AttachmentError;
+use crate::records::{NodeRecord, VolumeRecord};
+use crate::still_wanted;
+use crate::term_context::TermContext;
+use crate::{source, volume};
+
+/// Attaches a volume: finalizers first, then the call, then the status.
+pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result<(), AttachmentError> {
+    let mut known = source::to_attach(term, &attachment).await?;
+    if let Some(name) = attachment.record.volume() {
+        known = volume::protect(term, name, known).await?;
+    }
+    let mut request = request::publish(&term.settings, &known)?;
+    let secrets = secrets(term, &known).await?;
+    let node = node_id(term, &attachment)?;
+    term.waiting_for_node.forget(&attachment.record.node, &attachment.name);
+    leave_old_node(term, &attachment, &request.volume_id, &node, &secrets).await?;
+    let Some(attachment) = hold(term, &attachment, &node).await? else { return Ok(()) };
+    request.node_id = node.to_string();
+    request.secrets = secrets.expose();
+    let context = publish(term, &attachment, request).await?;
+    info!(attachment = %attachment.name, node = %attachment.record.node, "volume attached");
+    term.remembered.set_published(&attachment.record.uid, Some(context.clone()));
+    record_attached(term, &attachment, context).await
+}
+
+/// Says in the status that the volume is attached. Once that is saved the publish context is not needed any more.
+pub(crate) async fn record_attached(
+    term: &TermContext,
+    attachment: &Attachment,
+    context: PublishContext,
+) -> Result<(), AttachmentError> {
+    let record = &attachment.record;
+    let error_to_clear = record.attach_error || term.remembered.may_have_attach_error(&record.uid);
+    write::status(term, attachment, patch::attached(record, &context, error_to_clear))
+        .await
+        .map_err(|source| AttachmentError::SaveAttached { source: Box::new(source) })?;
+    term.remembered.set_published(&record.uid, None);
+    Ok(())
+}
+
+/// For a driver that does not publish: there is nothing to do, so it is done.
+pub(crate) async fn mark_attached(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
+    let body = patch::attached(&attachment.record, &PublishContext::new(), attachment.record.attach_error);
+    write::status(term, attachment, body)
+        .await
+        .map_err(|source| AttachmentError::SaveAttached { source: Box::new(source) })?;
+    Ok(())
+}
+
+/// The driver says that a volume which should be published is not: publishes it once more where it was.
+pub(crate) async fn publish_again(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
+    let known = source::to_attach(term, attachment).await?;
+    let mut request = request::publish(&term.settings, &known)?;
+    let secrets = secrets(term, &known).await?;
+    let node = match &attachment.record.published_node {
+        Some(node) => node.clone(),
+        None => node_id(term, attachment)?,
+    };
+    request.node_id = node.to_string();
+    request.secrets = secrets.expose();
+    let context = publish(term, attachment, request).await?;
+    info!(attachment = %attachment.name, "volume attached again, because the driver did not list it as attached");
+    let failed = |source| AttachmentError::SaveAttached { source: Box::new(source) };
+    let Some(before) = write::attachment_metadata(term, attachment).await.map_err(failed)? else { return Ok(()) };
+    if let Some(body) = patch::changed_metadata(&attachment.record, &before, &context) {
+        write::status(term, attachment, body).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The Secret of the volume; without a reference none are sent.
+pub(crate) async fn secrets(term: &TermContext, volume: &VolumeRecord) -> Result<Credentials, AttachmentError> {
+    let Some(secret) = &volume.shape.secret else { return Ok(Credentials::default()) };
+    credentials::fetch(&term.api, secret)
+        .await
+        .map_err(|source| AttachmentError::Secret { secret: secret.clone(), source: Box::new(source) })
+}
+
+/// What the driver calls the node, as its kubelet registered it.
+pub(crate) fn node_id(term: &TermContext, attachment: &Attachment) -> Result<NodeId, AttachmentError> {
+    let node = attachment.record.node.clone();
+    match term.node(attachment).as_deref() {
+        Some(NodeRecord::Registered(id)) => Ok(id.clone()),
+        Some(NodeRecord::WithoutDriver) => {
+            Err(AttachmentError::DriverMissing { node, driver: term.settings.driver.clone() })
+        }
+        None => Err(AttachmentError::NodeMissing { node }),
+    }
+}
+
+/// An earlier try may have published the volume at an id that the node does not have any more: the attachment would be
+/// forgotten there.
+async fn leave_old_node(
+    term: &TermContext,
+    attachment: &Attachment,
+    handle: &str,
+    node: &NodeId,
+    secrets: &Credentials,
+) -> Result<(), AttachmentError> {
+    let record = &attachment.record;
+    let Some(old) = record.published_node.as_ref().filter(|old| *old != node && record.is_held(&term.settings)) else {
+        return Ok(());
+    };
+    if detach::is_published_for_another(term, attachment, old) {
+        return Ok(());
+    }
+    info!(attachment = %attachment.name, old = %old, new = %node, "the node has another id than at the last try to attach");
+    let request = ControllerUnpublishVolumeRequest {
+        volume_id: handle.to_owned(),
+        node_id: old.to_string(),
+        secrets: secrets.expose(),
+    };
+    let wanted = still_wanted::while_attaching(term, attachment);
+    detach::unpublish(term, attachment, request, wanted)
+        .await
+        .map_err(|source| AttachmentError::OldNode { node_id: old.to_string(), source })
+}
+
+/// Puts our finalizer on the attachment and notes the node id, before the first call. None: the attachment is gone, or about
+/// to go, and nothing may be published for it any more.
+async fn hold(
+    term: &TermContext,
+    attachment: &Attachment,
+    node: &NodeId,
+) -> Result<Option<Attachment>, AttachmentError> {
+    let held = write::metadata(term, attachment, |record| {
+        // The API server takes no new finalizers then.
+        if record.deleting { None } else { patch::hold(record, &term.settings.finalizer, node) }
+    });
+    let held = held.await.map_err(|source| AttachmentError::Hold { source: Box::new(source) })?;
+    Ok(held.filter(|held| !held.record.deleting))
+}
+
+async fn publish(
+    term: &TermContext,
+    attachment: &Attachment,
+    request: ControllerPublishVolumeRequest,
+) -> Result<PublishContext, AttachmentError> {
+    let again = attachment.record.attached;
+    let kind = if is_first_attach(term, attachment) { CallKind::FirstAttach } else { CallKind::Ordinary };
+    let slot = tokio::select! {
+        biased;
+        () = term.draining.cancelled() => return Err(AttachmentError::Draining),
+        slot = term.slots.acquire(kind) => slot,
+    };
+    let wanted = if again {
+        still_wanted::while_attached(term, attachment)
+    } else {
+        still_wanted::while_attaching(term, attachment)
+    };
+    let answer = term.driver.provided(wanted).controller_publish_volume(request).await;
+    term.mismatches.call_ended(&attachment.record.uid);
+    drop(slot);
+    Ok(answer.map_err(AttachmentError::Publish)?.publish_context.into_iter().collect())
+}

@@ -1,0 +1,106 @@
+//! Detaching: the one call, at the node where the volume was published, and letting the attachment go.
+
+use std::sync::Arc;
+
+use csi_client::{Admission, CallError};
+use csi_proto::csi::v1::ControllerUnpublishVolumeRequest;
+use storage_kube::names::NodeId;
+use tracing::info;
+
+use super::attach::{node_id, secrets};
+use super::{Attachment, patch, write};
+use crate::call_slots::CallKind;
+use crate::error::AttachmentError;
+use crate::source;
+use crate::still_wanted;
+use crate::term_context::TermContext;
+
+/// Detaches a volume and lets the attachment go.
+pub(crate) async fn detach(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
+    unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await?;
+    info!(attachment = %attachment.name, node = %attachment.record.node, "volume detached");
+    term.remembered.set_unpublished(&attachment.record.uid);
+    release(term, attachment).await
+}
+
+/// Takes our finalizer off. The status is written only for an attachment that stays for the sake of other finalizers: with
+/// the last one the object is gone.
+pub(crate) async fn release(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
+    let released = write::metadata(term, attachment, |record| patch::release(record, &term.settings.finalizer))
+        .await
+        .map_err(|source| AttachmentError::Release { source: Box::new(source) })?;
+    let Some(left) = released.filter(|left| !left.record.finalizers().is_empty()) else { return Ok(()) };
+    if left.record.attached || left.record.detach_error {
+        write::status(term, &left, patch::detached(&left.record))
+            .await
+            .map_err(|source| AttachmentError::SaveDetached { source: Box::new(source) })?;
+    }
+    Ok(())
+}
+
+/// The driver still lists a volume of an attachment that was let go: unpublishes it once more.
+pub(crate) async fn unpublish_again(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
+    unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await?;
+    info!(attachment = %attachment.name, "volume detached again, because the driver listed it as attached");
+    Ok(())
+}
+
+/// The volume is on no node any more and its node is gone: nobody will detach it, so others may have it.
+pub(crate) async fn mark_detached(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
+    info!(attachment = %attachment.name, node = %attachment.record.node, "the node is gone and the driver does not list the volume as attached there");
+    write::status(term, attachment, patch::detached(&attachment.record))
+        .await
+        .map_err(|source| AttachmentError::SaveDetached { source: Box::new(source) })?;
+    Ok(())
+}
+
+async fn unpublish_where_published(
+    term: &TermContext,
+    attachment: &Attachment,
+    wanted: Arc<dyn Admission>,
+) -> Result<(), AttachmentError> {
+    let volume = source::to_detach(term, attachment).await?;
+    let handle = source::handle(&volume)?;
+    let secrets = secrets(term, &volume).await?;
+    // The id the volume was published at, which the node need not have any more.
+    let node = match &attachment.record.published_node {
+        Some(node) => node.clone(),
+        None => node_id(term, attachment)?,
+    };
+    let request = ControllerUnpublishVolumeRequest {
+        volume_id: handle.to_string(),
+        node_id: node.to_string(),
+        secrets: secrets.expose(),
+    };
+    unpublish(term, attachment, request, wanted).await.map_err(AttachmentError::Unpublish)
+}
+
+/// One call. Only OK means detached: a driver for which an unknown volume or node is detached answers OK itself
+/// (CSI spec, `ControllerUnpublishVolume`).
+pub(crate) async fn unpublish(
+    term: &TermContext,
+    attachment: &Attachment,
+    request: ControllerUnpublishVolumeRequest,
+    wanted: Arc<dyn Admission>,
+) -> Result<(), CallError> {
+    let slot = tokio::select! {
+        biased;
+        () = term.draining.cancelled() => None,
+        slot = term.slots.acquire(CallKind::Ordinary) => Some(slot),
+    };
+    let answer = term.driver.provided(wanted).controller_unpublish_volume(request).await;
+    term.mismatches.call_ended(&attachment.record.uid);
+    drop(slot);
+    answer.map(drop)
+}
+
+/// Whether another attachment of the same volume is, or may be, published at this node id.
+pub(crate) fn is_published_for_another(term: &TermContext, attachment: &Attachment, node: &NodeId) -> bool {
+    let Some(volume) = attachment.record.volume() else { return false };
+    let others = term.caches.attachments.in_group(volume);
+    others
+        .iter()
+        .filter(|other| **other != attachment.name)
+        .filter_map(|other| term.attachment(other))
+        .any(|other| other.record.published_node.as_ref() == Some(node) && other.record.is_held(&term.settings))
+}

@@ -1,0 +1,119 @@
+//! Which change of which object puts which key into which queue.
+//!
+//! A change that may matter ends a backoff at once; one that cannot (our own writes, the periodic resync) leaves it alone, so
+//! that an attachment which keeps failing is not tried at the pace of its updates.
+
+use std::sync::Arc;
+
+use controller_runtime::{Change, Projection, Subscription};
+use storage_kube::names::{AttachmentName, VolumeName};
+
+use crate::attachment::decision::is_to_do;
+use crate::records::{AttachmentProjection, AttachmentRecord, NodeProjection, NodeRecord, VolumeProjection};
+use crate::term_context::TermContext;
+use crate::volume::decision::may_need_release;
+
+/// Subscribes a term to the caches; dropped with the term.
+pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
+    let caches = &term.caches;
+    vec![
+        caches.attachments.subscribe(handler(term, attachment_changed)),
+        caches.volumes.subscribe(handler(term, volume_changed)),
+        caches.nodes.subscribe(handler(term, node_changed)),
+    ]
+}
+
+/// The caches outlive the term, so a handler must not keep it alive.
+fn handler<P: Projection>(
+    term: &Arc<TermContext>,
+    react: fn(&TermContext, &Change<'_, P>),
+) -> impl Fn(Change<'_, P>) + Send + Sync + 'static {
+    let term = Arc::downgrade(term);
+    move |change| {
+        if let Some(term) = term.upgrade() {
+            react(&term, &change);
+        }
+    }
+}
+
+fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjection>) {
+    let queue = &term.queues.attachments;
+    if let Some(old) = change.old
+        && change.new.is_none_or(|new| new.uid != old.uid)
+    {
+        attachment_gone(term, change.key, old);
+    }
+    let Some(new) = change.new else { return };
+    term.remembered.seen(new);
+    let old = change.old.filter(|old| old.uid == new.uid);
+    if !is_to_do(&term.settings, new) {
+        queue.forget(change.key);
+    } else if old.is_some_and(|old| old.asks_the_same(new)) {
+        queue.add_keeping_backoff(change.key.clone());
+    } else {
+        add_afresh(term, change.key, new);
+    }
+}
+
+/// At once, and with the first delay if it fails again. What is to be attached does not wait behind what is to be detached.
+fn add_afresh(term: &TermContext, name: &AttachmentName, attachment: &AttachmentRecord) {
+    let queue = &term.queues.attachments;
+    queue.forget(name);
+    if attachment.deleting { queue.add(name.clone()) } else { queue.add_urgent(name.clone()) }
+}
+
+fn attachment_gone(term: &TermContext, name: &AttachmentName, attachment: &AttachmentRecord) {
+    term.queues.attachments.forget(name);
+    term.remembered.forget(&attachment.uid);
+    term.mismatches.forget(&attachment.uid);
+    term.waiting_for_node.forget(&attachment.node, name);
+    if let Some(volume) = attachment.volume() {
+        add_volume(term, volume);
+    }
+}
+
+/// Puts a volume into its queue if our finalizer may have to go.
+fn add_volume(term: &TermContext, name: &VolumeName) {
+    if term.caches.volumes.get(name).is_some_and(|volume| may_need_release(&term.settings, &volume)) {
+        term.queues.volumes.forget(name);
+        term.queues.volumes.add(name.clone());
+    }
+}
+
+fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
+    let queue = &term.queues.volumes;
+    term.own_patches.seen(change.key, change.new.map(|new| &**new));
+    let Some(new) = change.new else {
+        queue.forget(change.key);
+        return;
+    };
+    if !may_need_release(&term.settings, new) {
+        queue.forget(change.key);
+    } else if change.old.is_some_and(|old| old == new) {
+        queue.add_keeping_backoff(change.key.clone());
+    } else {
+        queue.add(change.key.clone());
+    }
+    if change.old.is_none() {
+        // What an attachment may have waited for.
+        for name in term.caches.attachments.in_group(change.key) {
+            let waits = term.caches.attachments.get(&name).filter(|attachment| is_to_do(&term.settings, attachment));
+            if let Some(attachment) = waits {
+                add_afresh(term, &name, &attachment);
+            }
+        }
+    }
+}
+
+/// The driver is registered on a node, or under another id.
+fn node_changed(term: &TermContext, change: &Change<'_, NodeProjection>) {
+    let Some(NodeRecord::Registered(_)) = change.new.map(|new| &**new) else { return };
+    if change.old == change.new {
+        return;
+    }
+    for name in term.waiting_for_node.of_node(change.key) {
+        if let Some(attachment) = term.caches.attachments.get(&name) {
+            add_afresh(term, &name, &attachment);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What this term has made of volumes, until the cache shows it; and whose turn it is to patch one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use storage_kube::names::VolumeName;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::records::VolumeRecord;
+
+type Turns = Mutex<HashMap<VolumeName, Arc<tokio::sync::Mutex<()>>>>;
+
+/// Holds only volumes that are being patched, or that the cache does not show yet as they are.
+#[derive(Default)]
+pub(crate) struct OwnPatches {
+    answers: Mutex<HashMap<VolumeName, Arc<VolumeRecord>>>,
+    turns: Arc<Turns>,
+}
+
+impl OwnPatches {
+    /// The newer of the cached record and the API server's last answer.
+    pub(crate) fn newest(&self, name: &VolumeName, cached: Arc<VolumeRecord>) -> Arc<VolumeRecord> {
+        match self.answers.lock().get(name) {
+            Some(answer) if answer.resource_version > cached.resource_version => Arc::clone(answer),
+            _ => cached,
+        }
+    }
+
+    /// The API server has answered this to an own patch.
+    pub(crate) fn answered(&self, name: &VolumeName, answer: &Arc<VolumeRecord>) {
+        self.answers.lock().insert(name.clone(), Arc::clone(answer));
+    }
+
+    /// The cache shows this: an older answer is not needed any more. `None`: the volume is gone.
+    pub(crate) fn seen(&self, name: &VolumeName, cached: Option<&VolumeRecord>) {
+        let mut answers = self.answers.lock();
+        let needed =
+            |answer: &Arc<VolumeRecord>| cached.is_some_and(|cached| answer.resource_version > cached.resource_version);
+        if answers.get(name).is_some_and(|answer| !needed(answer)) {
+            answers.remove(name);
+            if answers.is_empty() {
+                *answers = HashMap::new();
+            }
+        }
+    }
+
+    /// Waits until nobody else of this term patches the volume.
+    pub(crate) async fn turn(&self, name: &VolumeName) -> Turn {
+        let turn = Arc::clone(self.turns.lock().entry(name.clone()).or_default());
+        Turn { held: Some(turn.lock_owned().await), name: name.clone(), turns: Arc::clone(&self.turns) }
+    }
+}
+
+/// The right to patch one volume; ends when it is dropped.
+pub(crate) struct Turn {
+    held: Option<OwnedMutexGuard<()>>,
+    name: VolumeName,
+    turns: Arc<Turns>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.held = None;
+        let mut turns = self.turns.lock();
+        // Nobody else waits: the table's own reference is the last.
+        if turns.get(&self.name).is_some_and(|turn| Arc::strong_count(turn) == 1) {
+            turns.remove(&self.name);
+        }
+    }
+}

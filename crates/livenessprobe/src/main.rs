@@ -1,0 +1,7 @@
+//! The `livenessprobe` program; see the library for what it does.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sidecar::main(|| livenessprobe::run(std::env::args_os()))
+}

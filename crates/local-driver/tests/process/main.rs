@@ -1,0 +1,10 @@
+//! The driver as a process, through its socket.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod devices;
+mod driver;
+mod mounting;
+mod node_request;
+mod private_mounts;
+mod publishing;
+mod volumes;

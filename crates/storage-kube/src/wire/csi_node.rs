@@ -1,0 +1,39 @@
+//! `CSINode`.
+
+use k8s_openapi::{api::storage::v1 as full, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
+use serde::Deserialize;
+
+use super::{metadata::slim, presence::null_as_default};
+
+/// Which drivers run on a node, read-only.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = full::CSINode)]
+pub struct CsiNode {
+    /// Only the fields rules read, see the module.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+    /// The drivers.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub spec: CsiNodeSpec,
+}
+
+/// `spec` of a `CSINode`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CsiNodeSpec {
+    /// Each driver registered with the node's kubelet.
+    #[serde(deserialize_with = "null_as_default")]
+    pub drivers: Vec<CsiNodeDriver>,
+}
+
+/// One driver of a `CSINode`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CsiNodeDriver {
+    /// Name of the driver.
+    pub name: String,
+    /// What the driver calls the node.
+    #[serde(rename = "nodeID")]
+    pub node_id: String,
+}

@@ -1,0 +1,16 @@
+//! A real node: pods with volumes, from the start of the node to what is left of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod alone;
+mod kinds;
+mod reboot;
+mod restarts;
+mod whole_way;
+
+/// Where a node is expected, its tests must not be skipped in silence.
+#[test]
+fn a_node_is_possible_where_it_is_required() {
+    if std::env::var_os("OUTRIGGER_REQUIRE_NODE").is_some() {
+        e2e::Node::possible().expect("OUTRIGGER_REQUIRE_NODE is set");
+    }
+}

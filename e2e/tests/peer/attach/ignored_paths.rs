@@ -1,0 +1,41 @@
+//! Where the two attachers may differ, and why. Anything else fails, and so does a line that nothing needs.
+
+use crate::differences::{Rule, differ, lacks, less};
+
+const COUNTER: &str = "counter of the cluster";
+const UID: &str = "the object's own";
+const GUARD: &str = "patches are for the object and version that was looked at";
+const GONE: &str = "an attachment without finalizer is gone, and its status with it";
+const ONE_EACH: &str = "the Go attacher repeats finished work until its caches show it";
+const LOOK: &str = "before something is refused or repeated because of what a cache shows, the API server is asked";
+const CURE: &str =
+    "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
+const NODE_COMES: &str = "an attachment waits for its node to register the driver";
+const NODE_RETURNS: &str = "a volume is taken from the node it was published to";
+
+pub(super) const RULES: &[Rule] = &[
+    differ("*/*", "/seen/*/metadata/resourceVersion", COUNTER),
+    differ("*/*", "/seen/*/metadata/uid", UID),
+    differ("*/*", "/requests/*/bodies/*/metadata/uid", GUARD),
+    differ("*/*", "/requests/*/bodies/*/metadata/resourceVersion", GUARD),
+    differ("*/*", "/requests/*/bodies/*/metadata", GUARD),
+    lacks("/requests/*/bodies/*", r#"{"status":{"attached":false,"#, GONE),
+    lacks("/requests/*/codes/*", "404", GONE),
+    less("/calls/ControllerPublishVolume/count", ONE_EACH),
+    less("/requests/*/count", ONE_EACH),
+    differ("*/*", "/requests/get persistentvolumes", LOOK),
+    differ("listing/lost", "/requests/get volumeattachments", LOOK),
+    differ("refused/*", "/requests/*/bodies/*/status/attachError/message", CURE),
+    differ("refused/*", "/seen/refused/status/attachError/message", CURE),
+    differ("forbidden/*", "/requests/*/bodies/*/status/attachError/message", CURE),
+    differ("forbidden/*", "/seen/refused/status/attachError/message", CURE),
+    differ(
+        "refused/other-source",
+        "/requests/patch volumeattachments~status/count",
+        "our finalizer brings the volume into the cache, which looks like a volume that has come",
+    ),
+    differ("refused/node-late", "/requests/patch volumeattachments~status/**", NODE_COMES),
+    differ("courses/node-returned", "/calls/ControllerUnpublishVolume/requests/0/node_id", NODE_RETURNS),
+    differ("courses/node-returned", "/left at the driver/0", NODE_RETURNS),
+    differ("trivial/process", "/requests/watch persistentvolumes", "a driver that does not attach needs no volumes"),
+];
