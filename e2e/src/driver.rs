@@ -219,7 +219,12 @@ impl Driver {
     pub fn published_to(&self, handle: &str) -> Result<Vec<String>> {
         let mut nodes = Vec::new();
         for entry in fs::read_dir(self.state_directory().join("volumes"))? {
-            let record: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
+            let record = match fs::read(entry?.path()) {
+                // A record is written beside the one it replaces, and may be half there.
+                Ok(record) => serde_json::from_slice::<Value>(&record).unwrap_or_default(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error).context("cannot read the driver's records"),
+            };
             if record["id"] == handle {
                 let published = record["published"].as_array().into_iter().flatten();
                 nodes.extend(published.filter_map(|one| Some(one["node_id"].as_str()?.to_owned())));

@@ -18,6 +18,7 @@ pub mod controller_calls;
 pub mod driver;
 pub mod eventually;
 pub mod footprint;
+pub mod http_get;
 pub mod image;
 pub mod journal;
 pub mod kubeconfig;

@@ -166,6 +166,11 @@ impl Node {
         self.kubelet.as_mut()
     }
 
+    /// Everything the kubelets of this node have written.
+    pub fn kubelet_log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("kubelet.log")).unwrap_or_default()
+    }
+
     /// The container runtime, likewise.
     pub fn containerd(&mut self) -> Option<&mut Process> {
         self.containerd.as_mut()

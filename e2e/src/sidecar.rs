@@ -9,19 +9,14 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use rustix::process::Signal;
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
 
 use crate::{
     binary::{bin, release_bin},
     eventually::eventually,
+    http_get::http_get,
     ports::Port,
     process::{Process, Program},
 };
-
-const HTTP: Duration = Duration::from_secs(10);
 
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,17 +165,6 @@ impl Sidecar {
     /// # Errors
     /// When it does not serve.
     pub async fn http_get(&self, path: &str) -> Result<(u16, String)> {
-        let exchange = async {
-            let mut stream = TcpStream::connect(self.port.address()).await?;
-            let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-            stream.write_all(request.as_bytes()).await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            Ok::<_, std::io::Error>(answer)
-        };
-        let answer = tokio::time::timeout(HTTP, exchange).await.context("no answer in time")??;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
-        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no status code")?;
-        Ok((code, body.to_owned()))
+        http_get(&self.port.address(), path).await
     }
 }

@@ -15,7 +15,12 @@
 //! [`Site::start`] uses the cluster and the node that the tests of one process share; names are its own. Tests that stop or
 //! reboot their node take [`Site::start_alone`].
 
-use std::{collections::BTreeSet, ops::Deref, time::Duration};
+use std::{
+    collections::BTreeSet,
+    ops::Deref,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, VolumeAttachment};
@@ -42,7 +47,7 @@ pub const CAPABILITIES: &str = "--capabilities=CONTROLLER_SERVICE,CREATE_DELETE_
     PUBLISH_UNPUBLISH_VOLUME,LIST_VOLUMES_PUBLISHED_NODES,PUBLISH_READONLY,STAGE_UNSTAGE_VOLUME";
 
 /// What our registrar writes when the kubelet says so.
-const REGISTERED: &str = "Kubelet has registered the driver";
+pub const REGISTERED: &str = "Kubelet has registered the driver";
 
 static SHARED: OnceCell<Place> = OnceCell::const_new();
 
@@ -103,8 +108,9 @@ impl Deref for Site {
 }
 
 impl Site {
-    /// All of it, on the shared node, with further flags for the driver; [`CAPABILITIES`] unless they have others. Registered and ready for claims and pods.
-    /// `None` where this machine can have no node, with the reason on the terminal.
+    /// All of it, on the shared node, with further flags for the driver, which has [`CAPABILITIES`] unless they say
+    /// otherwise. Registered and ready for claims and pods. `None` where this machine can have no node, with the reason on
+    /// the terminal.
     ///
     /// # Errors
     /// When something does not start.
@@ -213,17 +219,31 @@ impl Site {
         if self.registrar.is_some() {
             return Ok(());
         }
-        let (node, name) = (self.node(), "csi-node-driver-registrar");
-        let program = Program::new(name, bin(name)?, self.driver.directory())
-            .argument(format!("--csi-address={}", self.driver.socket().display()))
-            .argument(format!("--kubelet-registration-path={}", self.driver.socket().display()))
-            .argument(format!("--plugin-registration-path={}", node.places().plugins_registry().display()))
-            .argument("--v=5")
-            .in_mounts(node.mounts());
+        let program = self.registrar_program("csi-node-driver-registrar", self.driver.socket())?;
         let log = std::fs::read_to_string(&program.log).unwrap_or_default();
         self.registered_before = log.matches(REGISTERED).count();
         self.registrar = Some(program.start()?);
         Ok(())
+    }
+
+    /// A registrar of this driver, with a log of that name, that tells the kubelet this path of the driver's socket.
+    ///
+    /// # Errors
+    /// When it is not built.
+    pub fn registrar_program(&self, name: &str, endpoint: &Path) -> Result<Program> {
+        let (node, executable) = (self.node(), bin("csi-node-driver-registrar")?);
+        let program = Program::new(name, executable, self.driver.directory())
+            .argument(format!("--csi-address={}", self.driver.socket().display()))
+            .argument(format!("--kubelet-registration-path={}", endpoint.display()))
+            .argument(format!("--plugin-registration-path={}", node.places().plugins_registry().display()))
+            .argument("--v=5")
+            .in_mounts(node.mounts());
+        Ok(program)
+    }
+
+    /// Where the registrar introduces the driver to the kubelet.
+    pub fn registration_socket(&self) -> PathBuf {
+        self.node().places().plugins_registry().join(format!("{}-reg.sock", self.driver.name()))
     }
 
     /// Starts the provisioner with its upstream rights, and waits until it works. Does nothing when it runs.
@@ -325,11 +345,19 @@ impl Site {
     /// # Errors
     /// After a minute, with the log of the registrar.
     pub async fn registered(&self) -> Result<()> {
+        self.registered_times(1).await
+    }
+
+    /// The same when it has done so at least that often.
+    ///
+    /// # Errors
+    /// As [`registered`](Self::registered).
+    pub async fn registered_times(&self, times: usize) -> Result<()> {
         let nodes: Api<CSINode> = Api::all(self.client.clone());
         let registered = eventually("the driver to be registered", PATIENCE, async || {
             let drivers = nodes.get(self.node().name()).await?.spec.drivers;
             let listed = drivers.iter().any(|driver| driver.name == self.driver.name());
-            Ok((listed && self.registrations() > 0).then_some(()))
+            Ok((listed && self.registrations() >= times).then_some(()))
         });
         registered.await.with_context(|| self.registrar.as_ref().map(Process::tail).unwrap_or_default())
     }

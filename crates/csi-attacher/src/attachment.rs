@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod decision;
 pub(crate) mod detach;
+pub(crate) mod left_behind;
 pub(crate) mod patch;
 pub(crate) mod remembered;
 pub(crate) mod request;
@@ -34,7 +35,7 @@ pub(crate) const PATIENCE_WITH_A_NODE: Duration = Duration::from_secs(10);
 
 /// Brings one attachment as far as it will go now.
 pub(crate) async fn sync_attachment(term: Arc<TermContext>, name: AttachmentName, lane: Lane) -> Outcome {
-    let Some(attachment) = term.attachment(&name) else { return Outcome::Done };
+    let Some(attachment) = term.attachment(&name) else { return left_behind::undo(&term, &name).await };
     if lane == Lane::Urgent && !is_first_attach(&term, &attachment) {
         // Back into the ordinary lane, with the failures it has.
         return Outcome::RetryAfter(Duration::ZERO);
@@ -44,15 +45,28 @@ pub(crate) async fn sync_attachment(term: Arc<TermContext>, name: AttachmentName
         AttachmentDecision::MarkAttached => attach::mark_attached(&term, &attachment).await,
         AttachmentDecision::Attach => attach::attach(&term, attachment.clone()).await,
         AttachmentDecision::RecordAttached(context) => attach::record_attached(&term, &attachment, context).await,
+        AttachmentDecision::RecordContext(context) => attach::record_context(&term, &attachment, context).await,
         AttachmentDecision::PublishAgain => attach::publish_again(&term, &attachment).await,
         AttachmentDecision::MarkDetached => detach::mark_detached(&term, &attachment).await,
         AttachmentDecision::Detach => detach::detach(&term, &attachment).await,
         AttachmentDecision::Release => detach::release(&term, &attachment).await,
         AttachmentDecision::UnpublishAgain => detach::unpublish_again(&term, &attachment).await,
     };
-    match result {
+    let outcome = match result {
         Ok(()) => Outcome::Done,
         Err(error) => failed(&term, &attachment, &error).await,
+    };
+    match term.caches.attachments.get(&name) {
+        Some(now) if now.uid == attachment.record.uid => outcome,
+        now => {
+            // The watch has told of its end before this run was through.
+            term.forget(&name, &attachment.record);
+            if now.is_none() && term.left_behind.contains(&name) {
+                Outcome::RetryAfter(Duration::ZERO)
+            } else {
+                outcome
+            }
+        }
     }
 }
 
@@ -132,8 +146,7 @@ async fn tell(term: &TermContext, attachment: &Attachment, error: &AttachmentErr
         term.remembered.attach_error_sent(&attachment.record.uid);
     }
     match write::status(term, &attachment, body).await {
-        Ok(_) if error.is_told_once() => term.remembered.told(&attachment.record.uid, text),
-        Ok(_) => {}
+        Ok(_) => term.remembered.told(&attachment.record.uid, error.is_told_once().then_some(text)),
         Err(why) => info!(attachment = %attachment.name, err = %why, "the error could not be saved in the status"),
     }
 }

@@ -40,7 +40,7 @@ impl Caches {
         let kept_volumes = Arc::<KeptVolumes>::default();
         let mut keeping = Vec::new();
         if settings.facts.publishes {
-            keeping = kept_volumes::keep(&kept_volumes, &attachments, &volumes, &settings.finalizer);
+            keeping = kept_volumes::keep(&kept_volumes, &attachments, &volumes);
             first_lists.spawn(tasks, "volumes", volumes_task.run());
             first_lists.spawn(tasks, "nodes", nodes_task.run());
         }

@@ -27,6 +27,11 @@ pub(crate) enum SourceError {
     Unreadable { volume: VolumeName, source: Box<kube::Error> },
     #[error("PersistentVolume \"{volume}\" is marked for deletion")]
     Deleting { volume: VolumeName },
+    #[error(
+        "PersistentVolume \"{volume}\" was made anew for another volume, and the one before may be attached: delete \
+         VolumeAttachment {attachment}, so that it is detached"
+    )]
+    Replaced { volume: VolumeName, attachment: AttachmentName },
     #[error("could not find a CSI volume source: only volumes with spec.csi can be attached by this csi-attacher")]
     NotCsi,
     #[error("the volume belongs to CSI driver {driver}: name that driver in spec.attacher")]
@@ -59,6 +64,11 @@ pub(crate) enum AttachmentError {
     OldNode { node_id: String, source: CallError },
     #[error(transparent)]
     Publish(CallError),
+    #[error(
+        "the volume is attached, but the publish context of the CSI driver has {size} bytes, and a VolumeAttachment takes no \
+         more than {limit}: the driver must be changed"
+    )]
+    ContextTooLarge { size: usize, limit: usize },
     #[error("the volume is attached, but status of VolumeAttachment could not be saved: {source}")]
     SaveAttached { source: Box<kube::Error> },
     #[error(transparent)]

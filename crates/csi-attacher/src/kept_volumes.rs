@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use controller_runtime::{Informer, Subscription};
 use parking_lot::Mutex;
-use storage_kube::finalizers;
 use storage_kube::uid::Uid;
 
 use crate::records::{AttachmentProjection, VolumeProjection, VolumeRecord};
@@ -23,7 +22,8 @@ impl KeptVolumes {
         self.volumes.lock().get(attachment).cloned()
     }
 
-    fn forget(&self, attachment: &Uid) {
+    /// Nothing was published for the attachment, or it is gone.
+    pub(crate) fn forget(&self, attachment: &Uid) {
         let mut volumes = self.volumes.lock();
         volumes.remove(attachment);
         if volumes.is_empty() {
@@ -37,17 +37,14 @@ pub(crate) fn keep(
     kept: &Arc<KeptVolumes>,
     attachments: &Informer<AttachmentProjection>,
     volumes: &Informer<VolumeProjection>,
-    finalizer: &str,
 ) -> Vec<Subscription> {
-    let (keeper, of_volume, finalizer) = (Arc::clone(kept), attachments.clone(), finalizer.to_owned());
+    let (keeper, of_volume) = (Arc::clone(kept), attachments.clone());
     let gone = volumes.subscribe(move |change| {
         let (Some(volume), None) = (change.old, change.new) else { return };
         for name in of_volume.in_group(change.key) {
+            // Also for one that does not have our finalizer: it may be on its way, and the call right behind.
             let Some(attachment) = of_volume.get(&name) else { continue };
-            // Without our finalizer nothing was ever published for it.
-            if finalizers::contains(attachment.finalizers(), &finalizer) {
-                keeper.volumes.lock().entry(attachment.uid.clone()).or_insert_with(|| Arc::clone(volume));
-            }
+            keeper.volumes.lock().entry(attachment.uid.clone()).or_insert_with(|| Arc::clone(volume));
         }
     });
     let keeper = Arc::clone(kept);

@@ -45,6 +45,9 @@ fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjecti
     }
     let Some(new) = change.new else { return };
     term.remembered.seen(new);
+    if term.attachment(change.key).is_some_and(|newest| newest.record.attached) {
+        term.left_behind.settled(change.key);
+    }
     let old = change.old.filter(|old| old.uid == new.uid);
     if !is_to_do(&term.settings, new) {
         queue.forget(change.key);
@@ -64,9 +67,10 @@ fn add_afresh(term: &TermContext, name: &AttachmentName, attachment: &Attachment
 
 fn attachment_gone(term: &TermContext, name: &AttachmentName, attachment: &AttachmentRecord) {
     term.queues.attachments.forget(name);
-    term.remembered.forget(&attachment.uid);
-    term.mismatches.forget(&attachment.uid);
-    term.waiting_for_node.forget(&attachment.node, name);
+    term.forget(name, attachment);
+    if term.left_behind.contains(name) {
+        term.queues.attachments.add(name.clone());
+    }
     if let Some(volume) = attachment.volume() {
         add_volume(term, volume);
     }

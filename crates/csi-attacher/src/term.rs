@@ -10,6 +10,7 @@ use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use crate::attachment::left_behind::LeftBehind;
 use crate::attachment::remembered::Remembered;
 use crate::attachment::sync_attachment;
 use crate::attachment::waiting_for_node::WaitingForNode;
@@ -42,24 +43,29 @@ const RUNS_BESIDE_CALLS: usize = 32;
 
 /// Works until the term drains. Dropped at any moment when leadership is lost: queues, workers and memory go with it.
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
-    let drain = term.draining();
+    let context = context(&process, &term);
+    work_in(&process, &context, term.number()).await;
+    Ok(())
+}
+
+/// The work of the term that `context` was made for.
+pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, term: u64) {
+    let drain = &context.draining;
     process.caches.first_lists.begin();
     tokio::select! {
         biased;
-        () = drain.cancelled() => return Ok(()),
-        () = current(&process) => {}
+        () = drain.cancelled() => return,
+        () = current(process) => {}
     }
-    info!(term = term.number(), "caches are current, work starts");
-    let context = context(&process, &term);
-    let _subscriptions = subscribe(&context);
+    info!(term, "caches are current, work starts");
+    let _subscriptions = subscribe(context);
     let facts = context.settings.facts;
     let compared = async {
         if facts.publishes && facts.lists_published_nodes {
-            reconcile::run(&context).await;
+            reconcile::run(context).await;
         }
     };
-    tokio::join!(run(&context, &drain), compared, backlog::watch(&context));
-    Ok(())
+    tokio::join!(run(context, drain), compared, backlog::watch(context));
 }
 
 /// Everything of the term that writes or calls, behind its gate.
@@ -76,6 +82,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> Arc<TermContext> {
         attachment_projection: AttachmentProjection::new(settings, &process.caches.interners),
         volume_projection: VolumeProjection::new(settings, &process.caches.interners),
         remembered: Remembered::default(),
+        left_behind: LeftBehind::default(),
         waiting_for_node: WaitingForNode::default(),
         own_patches: OwnPatches::default(),
         mismatches: Mismatches::new(settings.facts.publishes && settings.facts.lists_published_nodes),

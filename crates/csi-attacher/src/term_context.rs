@@ -9,10 +9,12 @@ use storage_kube::wire::VolumeAttachment;
 use tokio_util::sync::CancellationToken;
 
 use crate::attachment::Attachment;
+use crate::attachment::left_behind::LeftBehind;
 use crate::attachment::remembered::Remembered;
 use crate::attachment::waiting_for_node::WaitingForNode;
 use crate::caches::Caches;
-use crate::call_slots::CallSlots;
+use crate::call_slots::{CallKind, CallSlot, CallSlots};
+use crate::error::AttachmentError;
 use crate::reconcile::mismatches::Mismatches;
 use crate::records::{AttachmentProjection, AttachmentRecord, NodeRecord, VolumeProjection, VolumeRecord};
 use crate::settings::Settings;
@@ -49,6 +51,7 @@ pub(crate) struct TermContext {
     pub(crate) attachment_projection: AttachmentProjection,
     pub(crate) volume_projection: VolumeProjection,
     pub(crate) remembered: Remembered,
+    pub(crate) left_behind: LeftBehind,
     pub(crate) waiting_for_node: WaitingForNode,
     pub(crate) own_patches: OwnPatches,
     pub(crate) mismatches: Mismatches,
@@ -72,6 +75,22 @@ impl TermContext {
     pub(crate) fn volume(&self, name: &VolumeName) -> Option<Arc<VolumeRecord>> {
         let cached = self.caches.volumes.get(name)?;
         Some(self.own_patches.newest(name, cached))
+    }
+
+    /// A slot for one call; none once the term starts nothing new.
+    pub(crate) async fn slot(&self, kind: CallKind) -> Result<CallSlot, AttachmentError> {
+        tokio::select! {
+            biased;
+            () = self.draining.cancelled() => Err(AttachmentError::Draining),
+            slot = self.slots.acquire(kind) => Ok(slot),
+        }
+    }
+
+    /// The attachment is gone: nothing of it is needed any more, but what may be left behind at the driver.
+    pub(crate) fn forget(&self, name: &AttachmentName, attachment: &AttachmentRecord) {
+        self.remembered.forget(&attachment.uid);
+        self.mismatches.forget(&attachment.uid);
+        self.waiting_for_node.forget(&attachment.node, name);
     }
 
     /// What the driver calls the node, or why that is not known.

@@ -103,6 +103,8 @@ async fn send(term: &TermContext, name: &VolumeName, patch: Value) -> Result<Opt
         Ok(volume) => {
             let volume = Arc::new(term.volume_projection.record(volume));
             term.own_patches.answered(name, &volume);
+            // The watch may have been faster than the answer.
+            term.own_patches.seen(name, term.caches.volumes.get(name).as_deref());
             Ok(Some(volume))
         }
         Err(Error::Api(status)) if status.code == 404 => Ok(None),

@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod shutdown;
 pub mod termination_log;
 
+mod allocator;
 mod command_line;
 mod quote;
 mod runtime;

@@ -1,11 +1,21 @@
 //! A real node: pods with volumes, from the start of the node to what is left of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod access_modes;
 mod alone;
+mod attacher;
+mod csi_node;
+mod driver_restarts;
+mod force_deleted;
 mod kinds;
 mod reboot;
+mod registration;
 mod restarts;
+mod rights;
+mod secrets;
+mod two_drivers;
 mod whole_way;
+mod without_publishing;
 
 /// Where a node is expected, its tests must not be skipped in silence.
 #[test]

@@ -3,6 +3,7 @@
 
 mod flags;
 mod ignored_paths;
+mod life;
 mod metrics;
 mod mixed;
 mod observed;

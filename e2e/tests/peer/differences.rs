@@ -9,6 +9,8 @@ use serde_json::Value;
 pub(crate) enum May {
     /// Everything, presence included.
     Differ,
+    /// The same, and it may be equal by chance.
+    Vary,
     /// Ours is not there, or a number that is not the greater one.
     BeLess,
     /// Ours is not there, and Go's JSON begins like that.
@@ -31,6 +33,11 @@ pub(crate) struct Rule {
 /// Lets anything differ there.
 pub(crate) const fn differ(scenarios: &'static str, path: &'static str, reason: &'static str) -> Rule {
     Rule { scenarios, path, may: May::Differ, reason }
+}
+
+/// Lets anything differ there that may be equal by chance.
+pub(crate) const fn vary(scenarios: &'static str, path: &'static str, reason: &'static str) -> Rule {
+    Rule { scenarios, path, may: May::Vary, reason }
 }
 
 /// Lets ours be less there, in every scenario.
@@ -73,7 +80,7 @@ fn split(path: &str) -> Vec<String> {
 
 fn allows(rule: &Rule, go: &Value, ours: &Value) -> bool {
     match rule.may {
-        May::Differ => true,
+        May::Differ | May::Vary => true,
         May::Lack(start) => ours.is_null() && go.to_string().starts_with(start),
         May::BeLess => ours.is_null() || ours.as_u64().zip(go.as_u64()).is_some_and(|(ours, go)| ours <= go),
     }

@@ -25,7 +25,7 @@ pub(super) enum Credentials {
     None,
     Fixed(HeaderValue),
     File(TokenFile),
-    Exec(ExecPlugin),
+    Exec(Box<ExecPlugin>),
 }
 
 impl Credentials {
@@ -46,7 +46,9 @@ impl Credentials {
         match (&user.token_file, token) {
             (Some(path), token) => TokenFile::open(path.into(), token).map(Self::File),
             (None, Some(token)) => bearer(token).map(Self::Fixed),
-            (None, None) => Ok(user.exec.as_ref().map_or(Self::None, |exec| Self::Exec(ExecPlugin::new(exec.clone())))),
+            (None, None) => {
+                Ok(user.exec.as_ref().map_or(Self::None, |exec| Self::Exec(Box::new(ExecPlugin::new(exec.clone())))))
+            }
         }
     }
 

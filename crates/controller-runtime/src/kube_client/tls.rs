@@ -16,7 +16,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use secrecy::ExposeSecret as _;
+use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
 use super::ClientError;
@@ -76,7 +76,7 @@ impl Tls {
         };
         let user = &config.auth_info;
         let certificate = part(user.client_certificate_data.as_deref(), user.client_certificate.as_deref())?;
-        let key_data = user.client_key_data.as_ref().map(|key| key.expose_secret());
+        let key_data = user.client_key_data.as_ref().map(ExposeSecret::expose_secret);
         let identity = match (certificate, part(key_data, user.client_key.as_deref())?) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,

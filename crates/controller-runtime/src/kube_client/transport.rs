@@ -24,6 +24,10 @@ use super::ClientError;
 use super::credentials::Credentials;
 use super::tls::Tls;
 
+/// Bytes read at once, as many as a TLS record has at most. Left to itself hyper's buffer grows to 400 kB during a list, is
+/// made anew for each read, and stays large.
+const READ_BUFFER: usize = 16 << 10;
+
 type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
 /// What requests to the server of `config` go through. A connection must be there within `connect_limit`.
@@ -40,7 +44,7 @@ pub(super) fn transport(
     let credentials = Arc::new(Credentials::of(&config.auth_info)?);
     let tls = Tls::of(config, credentials.clone())?;
     let connector = Connector { tls: Arc::new(tls), limit: connect_limit };
-    let client = Client::builder(TokioExecutor::new()).build(connector);
+    let client = Client::builder(TokioExecutor::new()).http1_read_buf_exact_size(READ_BUFFER).build(connector);
     let headers = config
         .extra_headers_layer()
         .map_err(|source| ClientError::Headers { server: config.cluster_url.clone(), source: Box::new(source) })?;

@@ -33,6 +33,9 @@ async fn create(client: Client, namespace: String, event: Event) {
     let events = Api::<Event>::namespaced(client, &namespace);
     match tokio::time::timeout(LIMIT, events.create(&PostParams::default(), &event)).await {
         Ok(Ok(_)) => {}
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+            tracing::info!(%namespace, "no LeaderElection event: the service account may not create events");
+        }
         Ok(Err(error)) => tracing::warn!(%namespace, %error, "LeaderElection event not written"),
         Err(_) => tracing::warn!(%namespace, "LeaderElection event not written within {LIMIT:?}"),
     }

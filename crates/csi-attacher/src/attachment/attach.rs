@@ -6,17 +6,23 @@ use storage_kube::names::NodeId;
 use tracing::info;
 
 use super::decision::PublishContext;
+use super::left_behind::Sent;
 use super::{Attachment, detach, is_first_attach, patch, request, write};
 use crate::call_slots::CallKind;
-use crate::error::AttachmentError;
+use crate::error::{AttachmentError, SourceError};
 use crate::records::{NodeRecord, VolumeRecord};
 use crate::still_wanted;
 use crate::term_context::TermContext;
 use crate::{source, volume};
 
+/// The most the API server takes as `status.attachmentMetadata` (validation of `VolumeAttachment`): bytes of all keys and
+/// values.
+const LARGEST_CONTEXT: usize = 256 << 10;
+
 /// Attaches a volume: finalizers first, then the call, then the status.
 pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result<(), AttachmentError> {
     let mut known = source::to_attach(term, &attachment).await?;
+    same_volume(term, &attachment, &known)?;
     if let Some(name) = attachment.record.volume() {
         known = volume::protect(term, name, known).await?;
     }
@@ -28,7 +34,11 @@ pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result
     let Some(attachment) = hold(term, &attachment, &node).await? else { return Ok(()) };
     request.node_id = node.to_string();
     request.secrets = secrets.expose();
-    let context = publish(term, &attachment, request).await?;
+    let answer = publish(term, &attachment, request).await;
+    if may_be_published(&answer) {
+        term.left_behind.note(Sent { attachment: attachment.clone(), volume: known });
+    }
+    let context = answer?;
     info!(attachment = %attachment.name, node = %attachment.record.node, "volume attached");
     term.remembered.set_published(&attachment.record.uid, Some(context.clone()));
     record_attached(term, &attachment, context).await
@@ -42,19 +52,38 @@ pub(crate) async fn record_attached(
 ) -> Result<(), AttachmentError> {
     let record = &attachment.record;
     let error_to_clear = record.attach_error || term.remembered.may_have_attach_error(&record.uid);
-    write::status(term, attachment, patch::attached(record, &context, error_to_clear))
-        .await
-        .map_err(|source| AttachmentError::SaveAttached { source: Box::new(source) })?;
+    let saved = write::status(term, attachment, patch::attached(record, &context, error_to_clear)).await;
+    if saved.map_err(save_failed)?.is_some() {
+        term.left_behind.settled(&attachment.name);
+    }
     term.remembered.set_published(&record.uid, None);
     Ok(())
+}
+
+/// The status says that the volume is attached, and may say it with an earlier publish context: the context was changed by a
+/// repeated call, or nobody knows whether the status was saved.
+pub(crate) async fn record_context(
+    term: &TermContext,
+    attachment: &Attachment,
+    context: PublishContext,
+) -> Result<(), AttachmentError> {
+    let before = write::attachment_metadata(term, attachment).await.map_err(save_failed)?;
+    if let Some(body) = before.and_then(|before| patch::changed_metadata(&attachment.record, &before, &context)) {
+        write::status(term, attachment, body).await.map_err(save_failed)?;
+    }
+    term.left_behind.settled(&attachment.name);
+    term.remembered.set_published(&attachment.record.uid, None);
+    Ok(())
+}
+
+fn save_failed(source: kube::Error) -> AttachmentError {
+    AttachmentError::SaveAttached { source: Box::new(source) }
 }
 
 /// For a driver that does not publish: there is nothing to do, so it is done.
 pub(crate) async fn mark_attached(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
     let body = patch::attached(&attachment.record, &PublishContext::new(), attachment.record.attach_error);
-    write::status(term, attachment, body)
-        .await
-        .map_err(|source| AttachmentError::SaveAttached { source: Box::new(source) })?;
+    write::status(term, attachment, body).await.map_err(save_failed)?;
     Ok(())
 }
 
@@ -71,12 +100,31 @@ pub(crate) async fn publish_again(term: &TermContext, attachment: &Attachment) -
     request.secrets = secrets.expose();
     let context = publish(term, attachment, request).await?;
     info!(attachment = %attachment.name, "volume attached again, because the driver did not list it as attached");
-    let failed = |source| AttachmentError::SaveAttached { source: Box::new(source) };
-    let Some(before) = write::attachment_metadata(term, attachment).await.map_err(failed)? else { return Ok(()) };
-    if let Some(body) = patch::changed_metadata(&attachment.record, &before, &context) {
-        write::status(term, attachment, body).await.map_err(failed)?;
+    term.remembered.set_published(&attachment.record.uid, Some(context.clone()));
+    record_context(term, attachment, context).await
+}
+
+/// What was tried before must be the volume of this try: once it is published, only one of two could be detached.
+fn same_volume(term: &TermContext, attachment: &Attachment, found: &VolumeRecord) -> Result<(), AttachmentError> {
+    let (record, kept) = (&attachment.record, &term.caches.kept_volumes);
+    if !record.is_held(&term.settings) {
+        kept.forget(&record.uid);
     }
-    Ok(())
+    match (record.volume(), kept.get(&record.uid)) {
+        (Some(volume), Some(before)) if before.source != found.source => {
+            Err(SourceError::Replaced { volume: volume.clone(), attachment: attachment.name.clone() }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the driver may have published the volume, by its answer.
+fn may_be_published(answer: &Result<PublishContext, AttachmentError>) -> bool {
+    match answer {
+        Ok(_) | Err(AttachmentError::ContextTooLarge { .. }) => true,
+        Err(AttachmentError::Publish(call)) => call.was_sent(),
+        Err(_) => false,
+    }
 }
 
 /// The Secret of the volume; without a reference none are sent.
@@ -122,9 +170,10 @@ async fn leave_old_node(
         secrets: secrets.expose(),
     };
     let wanted = still_wanted::while_attaching(term, attachment);
-    detach::unpublish(term, attachment, request, wanted)
-        .await
-        .map_err(|source| AttachmentError::OldNode { node_id: old.to_string(), source })
+    detach::unpublish(term, attachment, request, wanted).await.map_err(|error| match error {
+        AttachmentError::Unpublish(source) => AttachmentError::OldNode { node_id: old.to_string(), source },
+        other => other,
+    })
 }
 
 /// Puts our finalizer on the attachment and notes the node id, before the first call. None: the attachment is gone, or about
@@ -149,11 +198,7 @@ async fn publish(
 ) -> Result<PublishContext, AttachmentError> {
     let again = attachment.record.attached;
     let kind = if is_first_attach(term, attachment) { CallKind::FirstAttach } else { CallKind::Ordinary };
-    let slot = tokio::select! {
-        biased;
-        () = term.draining.cancelled() => return Err(AttachmentError::Draining),
-        slot = term.slots.acquire(kind) => slot,
-    };
+    let slot = term.slot(kind).await?;
     let wanted = if again {
         still_wanted::while_attached(term, attachment)
     } else {
@@ -162,5 +207,11 @@ async fn publish(
     let answer = term.driver.provided(wanted).controller_publish_volume(request).await;
     term.mismatches.call_ended(&attachment.record.uid);
     drop(slot);
-    Ok(answer.map_err(AttachmentError::Publish)?.publish_context.into_iter().collect())
+    let context = answer.map_err(AttachmentError::Publish)?.publish_context;
+    let size = context.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if size > LARGEST_CONTEXT {
+        Err(AttachmentError::ContextTooLarge { size, limit: LARGEST_CONTEXT })
+    } else {
+        Ok(context)
+    }
 }

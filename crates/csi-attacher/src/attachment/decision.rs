@@ -13,7 +13,7 @@ pub(crate) type PublishContext = BTreeMap<String, String>;
 #[derive(Debug)]
 pub(crate) struct AttachmentView<'a> {
     pub(crate) attachment: &'a AttachmentRecord,
-    /// The driver has published the volume, and the status does not say so yet.
+    /// What the driver said when it published the volume, as long as the status is not known to say so.
     pub(crate) published: Option<PublishContext>,
     /// The driver has unpublished the volume, and our finalizer is still on.
     pub(crate) unpublished: bool,
@@ -34,6 +34,8 @@ pub(crate) enum AttachmentDecision {
     Attach,
     /// It is published: only say so.
     RecordAttached(PublishContext),
+    /// The status says that it is published: see that it says how.
+    RecordContext(PublishContext),
     /// It should be published and is not: once more, and say what has changed.
     PublishAgain,
     /// It is not published any more, and its node is gone: say so.
@@ -63,6 +65,8 @@ pub(crate) fn decide(settings: &Settings, view: &AttachmentView<'_>) -> Attachme
             (true, true, _) => AttachmentDecision::Release,
             (true, false, _) => AttachmentDecision::Detach,
             (false, _, Some(Mismatch::StillPublished)) => AttachmentDecision::UnpublishAgain,
+            // Others hold it, and its status could not be saved.
+            (false, true, _) if attachment.says_attached() => AttachmentDecision::Release,
             (false, _, _) => AttachmentDecision::Nothing,
         };
     }
@@ -71,6 +75,7 @@ pub(crate) fn decide(settings: &Settings, view: &AttachmentView<'_>) -> Attachme
         (false, None, _) => AttachmentDecision::Attach,
         (true, _, Some(Mismatch::NotPublished)) if view.node_is_gone => AttachmentDecision::MarkDetached,
         (true, _, Some(Mismatch::NotPublished)) => AttachmentDecision::PublishAgain,
-        (true, _, _) => AttachmentDecision::Nothing,
+        (true, Some(context), _) => AttachmentDecision::RecordContext(context.clone()),
+        (true, None, _) => AttachmentDecision::Nothing,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use csi_client::{Admission, CallError};
+use csi_client::Admission;
 use csi_proto::csi::v1::ControllerUnpublishVolumeRequest;
 use storage_kube::names::NodeId;
 use tracing::info;
@@ -11,6 +11,7 @@ use super::attach::{node_id, secrets};
 use super::{Attachment, patch, write};
 use crate::call_slots::CallKind;
 use crate::error::AttachmentError;
+use crate::records::VolumeRecord;
 use crate::source;
 use crate::still_wanted;
 use crate::term_context::TermContext;
@@ -20,6 +21,7 @@ pub(crate) async fn detach(term: &TermContext, attachment: &Attachment) -> Resul
     unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await?;
     info!(attachment = %attachment.name, node = %attachment.record.node, "volume detached");
     term.remembered.set_unpublished(&attachment.record.uid);
+    term.left_behind.settled(&attachment.name);
     release(term, attachment).await
 }
 
@@ -30,7 +32,7 @@ pub(crate) async fn release(term: &TermContext, attachment: &Attachment) -> Resu
         .await
         .map_err(|source| AttachmentError::Release { source: Box::new(source) })?;
     let Some(left) = released.filter(|left| !left.record.finalizers().is_empty()) else { return Ok(()) };
-    if left.record.attached || left.record.detach_error {
+    if left.record.says_attached() {
         write::status(term, &left, patch::detached(&left.record))
             .await
             .map_err(|source| AttachmentError::SaveDetached { source: Box::new(source) })?;
@@ -51,6 +53,7 @@ pub(crate) async fn mark_detached(term: &TermContext, attachment: &Attachment) -
     write::status(term, attachment, patch::detached(&attachment.record))
         .await
         .map_err(|source| AttachmentError::SaveDetached { source: Box::new(source) })?;
+    term.remembered.set_published(&attachment.record.uid, None);
     Ok(())
 }
 
@@ -60,8 +63,18 @@ async fn unpublish_where_published(
     wanted: Arc<dyn Admission>,
 ) -> Result<(), AttachmentError> {
     let volume = source::to_detach(term, attachment).await?;
-    let handle = source::handle(&volume)?;
-    let secrets = secrets(term, &volume).await?;
+    unpublish_volume(term, attachment, &volume, wanted).await
+}
+
+/// Unpublishes the volume at the node where it was published for the attachment.
+pub(crate) async fn unpublish_volume(
+    term: &TermContext,
+    attachment: &Attachment,
+    volume: &VolumeRecord,
+    wanted: Arc<dyn Admission>,
+) -> Result<(), AttachmentError> {
+    let handle = source::handle(volume)?;
+    let secrets = secrets(term, volume).await?;
     // The id the volume was published at, which the node need not have any more.
     let node = match &attachment.record.published_node {
         Some(node) => node.clone(),
@@ -72,7 +85,7 @@ async fn unpublish_where_published(
         node_id: node.to_string(),
         secrets: secrets.expose(),
     };
-    unpublish(term, attachment, request, wanted).await.map_err(AttachmentError::Unpublish)
+    unpublish(term, attachment, request, wanted).await
 }
 
 /// One call. Only OK means detached: a driver for which an unknown volume or node is detached answers OK itself
@@ -82,16 +95,12 @@ pub(crate) async fn unpublish(
     attachment: &Attachment,
     request: ControllerUnpublishVolumeRequest,
     wanted: Arc<dyn Admission>,
-) -> Result<(), CallError> {
-    let slot = tokio::select! {
-        biased;
-        () = term.draining.cancelled() => None,
-        slot = term.slots.acquire(CallKind::Ordinary) => Some(slot),
-    };
+) -> Result<(), AttachmentError> {
+    let slot = term.slot(CallKind::Ordinary).await?;
     let answer = term.driver.provided(wanted).controller_unpublish_volume(request).await;
     term.mismatches.call_ended(&attachment.record.uid);
     drop(slot);
-    answer.map(drop)
+    answer.map(drop).map_err(AttachmentError::Unpublish)
 }
 
 /// Whether another attachment of the same volume is, or may be, published at this node id.

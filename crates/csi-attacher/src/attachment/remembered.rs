@@ -19,13 +19,13 @@ pub(crate) struct Remembered {
 struct Memory {
     /// The API server's answer to the last own patch, until the cache has reached it.
     answer: Option<Arc<AttachmentRecord>>,
-    /// `ControllerPublishVolume` has succeeded, the status is not saved.
+    /// `ControllerPublishVolume` has succeeded, and the status is not known to say so.
     published: Option<PublishContext>,
     /// `ControllerUnpublishVolume` has succeeded, our finalizer is still on.
     unpublished: bool,
     /// An attach error was sent, and may have been saved although there was no answer.
     attach_error_sent: bool,
-    /// The last text of an error that is told once.
+    /// The text of the last error that was told, if it is one that is told once.
     told: Option<Box<str>>,
 }
 
@@ -97,8 +97,9 @@ impl Remembered {
         self.attachments.lock().get(uid).is_some_and(|memory| memory.told.as_deref() == Some(text))
     }
 
-    pub(crate) fn told(&self, uid: &Uid, text: String) {
-        self.change(uid, |memory| memory.told = Some(text.into()));
+    /// An error was told; with its text if it need not be told again.
+    pub(crate) fn told(&self, uid: &Uid, once: Option<String>) {
+        self.change(uid, |memory| memory.told = once.map(Into::into));
     }
 
     /// The attachment is gone.
@@ -108,6 +109,11 @@ impl Remembered {
         if all.is_empty() {
             *all = HashMap::new();
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.attachments.lock().len()
     }
 
     fn change(&self, uid: &Uid, change: impl FnOnce(&mut Memory)) {

@@ -21,6 +21,11 @@ impl WaitingForNode {
         waiting.entry(attachment.clone()).or_insert_with(Instant::now).elapsed()
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.lock().values().map(HashMap::len).sum()
+    }
+
     /// Those that wait for this node.
     pub(crate) fn of_node(&self, node: &NodeName) -> Vec<AttachmentName> {
         self.nodes.lock().get(node).map(|waiting| waiting.keys().cloned().collect()).unwrap_or_default()

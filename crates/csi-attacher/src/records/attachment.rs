@@ -66,6 +66,11 @@ impl AttachmentRecord {
         finalizers::contains(self.finalizers(), &settings.finalizer)
     }
 
+    /// Whether the status says anything that is wrong once the volume is detached.
+    pub(crate) fn says_attached(&self) -> bool {
+        self.attached || self.detach_error
+    }
+
     /// Whether nothing differs but what our own writes change: such an update need not end a backoff.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
         // In full, so that a new field is decided about.

@@ -1,38 +1,12 @@
 //! A backlog has a visible reason.
 
-use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fake_driver::{Rpc, Step};
-use parking_lot::Mutex;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::objects::{attachment_of, node, volume_named};
 use super::scene::{Config, Scene, config};
-
-/// Log lines as they come.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use super::secrets::Lines;
 
 /// Half an hour of waiting must not be silent.
 #[tokio::test(start_paused = true)]
@@ -49,7 +23,7 @@ async fn d7_work_that_waits_for_long_is_told_once_a_minute() {
         scene.add_attachment(attachment_of(&name, &name, "node1"));
     }
     let told = || {
-        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        let text = lines.text();
         text.lines().filter(|line| line.contains("waiting for long")).map(str::to_owned).collect::<Vec<_>>()
     };
     scene.pass(Duration::from_secs(29)).await;
@@ -61,4 +35,28 @@ async fn d7_work_that_waits_for_long_is_told_once_a_minute() {
     scene.pass(Duration::from_mins(10)).await;
     assert_eq!(told().len(), 11, "once a minute");
     assert!(told().iter().any(|line| line.contains("csi-attacher-va")), "{:?}", told());
+}
+
+/// The series that dashboards of the Go attacher read.
+#[tokio::test(start_paused = true)]
+async fn queues_and_calls_are_counted_under_the_names_of_the_go_attacher() {
+    let scene = Scene::start().await;
+    scene.add_attachment(attachment_of("va", "pv1", "node1"));
+    scene.attached("va").await;
+    let families = scene.registry.gather();
+    let has = |family: &str, label: &str, value: &str| {
+        let found = families.iter().find(|found| found.name() == family).expect(family);
+        let labelled = |metric: &prometheus::proto::Metric| {
+            metric.get_label().iter().any(|pair| pair.name() == label && pair.value() == value)
+        };
+        assert!(found.get_metric().iter().any(labelled), "{family} {label}={value}");
+    };
+    for queue in ["csi-attacher-va", "csi-attacher-pv"] {
+        for family in ["depth", "adds_total", "queue_duration_seconds", "work_duration_seconds", "retries_total"] {
+            has(&format!("workqueue_{family}"), "name", queue);
+        }
+    }
+    has("csi_sidecar_operations_seconds", "method_name", "/csi.v1.Controller/ControllerPublishVolume");
+    has("csi_sidecar_operations_seconds", "driver_name", "csi/test");
+    has("csi_sidecar_operations_seconds", "grpc_status_code", "OK");
 }

@@ -123,6 +123,52 @@ async fn with_one_thread_all_get_their_turn() {
     assert_eq!(most_at_once(&scene), 1);
 }
 
+/// What is undone at the id a node had before is a call like any other.
+#[tokio::test(start_paused = true)]
+async fn with_one_thread_a_node_that_has_another_id_is_left_and_attached_one_call_at_a_time() {
+    let scene = scene(1).await;
+    let mut names = add(&scene, "new", 5, false);
+    for number in 0..5 {
+        let name = format!("moved-{number}");
+        scene.add_volume(volume_named(&name, &name));
+        let tried = super::objects::with(
+            attached(attachment_of(&name, &name, "node1"), "old"),
+            serde_json::json!({ "status": { "attached": false } }),
+        );
+        scene.add_attachment(tried);
+        names.push(name);
+    }
+    for rpc in [Rpc::ControllerPublishVolume, Rpc::ControllerUnpublishVolume] {
+        scene.driver.script_always(rpc, || Step::answer().after(Duration::from_secs(1)));
+    }
+    for name in &names {
+        scene.attached(name).await;
+    }
+    assert_eq!(most_at_once(&scene), 1);
+    assert_eq!((scene.count(Rpc::ControllerPublishVolume), scene.count(Rpc::ControllerUnpublishVolume)), (10, 5));
+}
+
+/// A detach that waits for its turn when the process is to end.
+#[tokio::test(start_paused = true)]
+async fn a_term_that_drains_starts_no_detach() {
+    let scene = scene(1).await;
+    let old = add(&scene, "old", 3, true);
+    scene.pass(Duration::from_secs(1)).await;
+    scene.driver.script(Rpc::ControllerUnpublishVolume, Step::answer().after(Duration::from_secs(5)));
+    for name in &old {
+        scene.delete_attachment(name);
+    }
+    scene.driver.wait_for_calls(Rpc::ControllerUnpublishVolume, 1).await;
+    scene.pass(Duration::from_secs(1)).await;
+    let registry = scene.registry.clone();
+    let (api, driver) = scene.stop().await;
+    assert_eq!(driver.calls_of(Rpc::ControllerUnpublishVolume).len(), 1);
+    assert_eq!(api.list::<k8s_openapi::api::storage::v1::VolumeAttachment>().len(), 2);
+    let families = registry.gather();
+    let wait = families.iter().find(|family| family.name() == "csi_attacher_call_wait_seconds").unwrap();
+    assert_eq!(wait.get_metric()[0].get_histogram().get_sample_count(), 1, "no other had a slot");
+}
+
 #[tokio::test(start_paused = true)]
 async fn d7_metrics_tell_of_calls_in_flight_and_waiting() {
     let scene = scene(2).await;

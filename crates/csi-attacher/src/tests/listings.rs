@@ -320,3 +320,47 @@ async fn a_repeated_publish_that_fails_leaves_no_error_behind() {
     assert_eq!(calls(&scene), (2, 0), "two more listings, and once more");
     assert!(scene.writes().is_empty(), "{:?}", scene.writes());
 }
+
+/// A listing that fails in between neither counts nor takes anything away; what two have shown is acted on once.
+#[tokio::test(start_paused = true)]
+async fn d12_a_failed_listing_between_two_that_agree_says_nothing() {
+    let scene = one_missing().await;
+    let round = AtomicUsize::new(0);
+    scene.driver.script_always(Rpc::ListVolumes, move || match round.fetch_add(1, Ordering::Relaxed) {
+        0 | 2 => Step::respond(|_: &ListVolumesRequest| Ok(page(vec![], ""))),
+        3.. => Step::respond(|_: &ListVolumesRequest| Ok(page(vec![entry("handle1", Some(&["nodeID1"]))], ""))),
+        _ => Step::fail(Code::Unavailable, "down"),
+    });
+    scene.pass(ROUND + Duration::from_secs(30)).await;
+    assert_eq!((scene.count(Rpc::ListVolumes), calls(&scene)), (2, (0, 0)));
+    scene.pass(ROUND).await;
+    assert_eq!((scene.count(Rpc::ListVolumes), calls(&scene)), (3, (1, 0)));
+    scene.pass(ROUND * 10).await;
+    assert_eq!(calls(&scene), (1, 0));
+}
+
+/// Its object is gone, so there is nothing to publish; a node that is gone as well is proof enough for others to have it.
+#[tokio::test(start_paused = true)]
+async fn d1_a_volume_without_an_object_is_not_published_again_but_may_be_marked_as_detached() {
+    let scene = one_missing().await;
+    scene.pass(Duration::from_secs(1)).await;
+    scene.api.remove::<k8s_openapi::api::core::v1::PersistentVolume>(None, "pv1");
+    scene.pass(ROUND * 5).await;
+    assert_eq!((calls(&scene), scene.writes()), ((0, 0), vec![]));
+    scene.api.remove::<CSINode>(None, "node1");
+    scene.status("pv1-node1", |status| status["attached"] == false).await;
+    assert_eq!(calls(&scene), (0, 0));
+}
+
+/// The node is back under its name before the two listings count: it is to be attached there again.
+#[tokio::test(start_paused = true)]
+async fn d1_a_node_that_is_back_is_not_taken_for_gone() {
+    let scene = one_missing().await;
+    scene.pass(Duration::from_secs(30)).await;
+    scene.api.remove::<CSINode>(None, "node1");
+    scene.pass(Duration::from_secs(10)).await;
+    scene.add_node(node("node1", "nodeID1"));
+    scene.pass(ROUND).await;
+    assert_eq!(calls(&scene), (1, 0));
+    assert!(scene.writes().is_empty(), "{:?}", scene.writes());
+}

@@ -108,15 +108,21 @@ fn what_an_attachment_needs() {
         (held(), None, false, not, false, Do::PublishAgain),
         (held(), None, false, not, true, Do::MarkDetached),
         (held(), None, false, still, false, Do::Nothing),
+        (held(), Some(context.clone()), false, None, false, Do::RecordContext(context.clone())),
+        (held(), Some(context.clone()), false, not, false, Do::PublishAgain),
+        (held(), Some(context.clone()), false, not, true, Do::MarkDetached),
         (with(held(), deleting.clone()), None, false, None, false, Do::Detach),
         (with(held(), deleting.clone()), Some(context), false, None, false, Do::Detach),
         (with(held(), deleting.clone()), None, true, None, false, Do::Release),
         (with(held(), deleting.clone()), None, false, not, false, Do::Detach),
         (with(released(), deleting.clone()), None, false, None, false, Do::Nothing),
         (with(released(), deleting.clone()), None, false, still, false, Do::UnpublishAgain),
+        (with(released(), deleting.clone()), None, true, still, false, Do::UnpublishAgain),
+        (with(released(), deleting.clone()), None, true, None, false, Do::Release),
+        (with(attachment(), deleting.clone()), None, true, None, false, Do::Nothing),
         (with(attachment(), deleting), None, false, None, false, Do::Nothing),
     ];
-    assert_eq!(rows.len(), 15);
+    assert_eq!(rows.len(), 21);
     for (attachment, published, unpublished, mismatch, node_is_gone, expected) in rows {
         let attachment = record(attachment);
         let view = AttachmentView { attachment: &attachment, published, unpublished, mismatch, node_is_gone };

@@ -1,6 +1,7 @@
 //! The attacher between a fake API server and a fake driver, all on the runtime of the test.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use controller_runtime::{Backoff, Health, Tasks, WorkQueueMetrics, lead};
@@ -11,6 +12,7 @@ use fake_apiserver::{FakeApiServer, Request};
 use fake_driver::{FakeDriver, Identity, Rpc};
 use k8s_openapi::api::core::v1::{PersistentVolume, Secret};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +22,8 @@ pub(super) use crate::args::Config;
 use crate::caches::Caches;
 use crate::metrics::AttacherMetrics;
 use crate::settings::Settings;
-use crate::term::{Process, work};
+use crate::term::{Process, context, work_in};
+use crate::term_context::TermContext;
 
 /// Longest wait of a test, on the paused clock.
 pub(super) const PATIENCE: Duration = Duration::from_hours(3);
@@ -45,6 +48,7 @@ pub(super) struct Scene {
     pub(super) driver: FakeDriver,
     pub(super) registry: prometheus::Registry,
     pub(super) process: Arc<Process>,
+    term: Arc<Mutex<Weak<TermContext>>>,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
     _tasks: Tasks,
@@ -114,13 +118,26 @@ impl Scene {
         });
         let shutdown = CancellationToken::new();
         let (end, ended) = oneshot::channel();
-        let led = Arc::clone(&process);
-        let leading = lead(None, shutdown.clone(), Health::new(), move |term| Box::pin(work(Arc::clone(&led), term)));
+        let term = Arc::<Mutex<Weak<TermContext>>>::default();
+        let (led, latest) = (Arc::clone(&process), Arc::clone(&term));
+        let leading = lead(None, shutdown.clone(), Health::new(), move |term| {
+            let (process, context) = (Arc::clone(&led), context(&led, &term));
+            *latest.lock() = Arc::downgrade(&context);
+            Box::pin(async move {
+                work_in(&process, &context, term.number()).await;
+                Ok::<_, Infallible>(())
+            })
+        });
         tasks.spawn("lead", async move {
             Box::pin(leading).await.unwrap();
             let _ = end.send(());
         });
-        Self { api, driver, registry, process, shutdown, ended, _tasks: tasks }
+        Self { api, driver, registry, process, term, shutdown, ended, _tasks: tasks }
+    }
+
+    /// What the term at work has.
+    pub(super) fn term(&self) -> Arc<TermContext> {
+        self.term.lock().upgrade().expect("a term is at work")
     }
 
     /// Ends the term in good order.

@@ -45,6 +45,11 @@ impl OwnPatches {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.answers.lock().len() + self.turns.lock().len()
+    }
+
     /// Waits until nobody else of this term patches the volume.
     pub(crate) async fn turn(&self, name: &VolumeName) -> Turn {
         let turn = Arc::clone(self.turns.lock().entry(name.clone()).or_default());

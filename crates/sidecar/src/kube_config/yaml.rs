@@ -142,11 +142,12 @@ mod tests {
 
     #[test]
     fn a_bomb_of_aliases_does_not_go_off() {
-        let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        let mut lines = vec!["a0: &a0 [x, x, x, x, x, x, x, x, x, x]".to_owned()];
         for level in 1..10 {
-            let before = level - 1;
-            text += &format!("a{level}: &a{level} [{}]\n", vec![format!("*a{before}"); 10].join(", "));
+            let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+            lines.push(format!("a{level}: &a{level} [{aliases}]"));
         }
+        let text = lines.join("\n");
         assert!(read(&text).unwrap_err().to_string().contains("too many values"));
     }
 }

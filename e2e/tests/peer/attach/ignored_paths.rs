@@ -1,12 +1,14 @@
 //! Where the two attachers may differ, and why. Anything else fails, and so does a line that nothing needs.
 
-use crate::differences::{Rule, differ, lacks, less};
+use crate::differences::{Rule, differ, lacks, less, vary};
 
 const COUNTER: &str = "counter of the cluster";
 const UID: &str = "the object's own";
 const GUARD: &str = "patches are for the object and version that was looked at";
 const GONE: &str = "an attachment without finalizer is gone, and its status with it";
 const ONE_EACH: &str = "the Go attacher repeats finished work until its caches show it";
+const ERROR_STAYS: &str = "the Go attacher leaves the error of an earlier try on what it has attached";
+const TWO_CLOCKS: &str = "the driver may tell the deadline before the caller notices it";
 const LOOK: &str = "before something is refused or repeated because of what a cache shows, the API server is asked";
 const CURE: &str =
     "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
@@ -29,10 +31,19 @@ pub(super) const RULES: &[Rule] = &[
     differ("refused/*", "/seen/refused/status/attachError/message", CURE),
     differ("forbidden/*", "/requests/*/bodies/*/status/attachError/message", CURE),
     differ("forbidden/*", "/seen/refused/status/attachError/message", CURE),
-    differ(
+    vary(
         "refused/other-source",
         "/requests/patch volumeattachments~status/count",
         "our finalizer brings the volume into the cache, which looks like a volume that has come",
+    ),
+    lacks("/seen/attached/status/attachError", "{", ERROR_STAYS),
+    lacks("/seen/attached/metadata/managedFields/*/f:status/f:attachError", "{", ERROR_STAYS),
+    vary("publish-slow/*", "/requests/*/bodies/*/status/attachError/message", TWO_CLOCKS),
+    vary("publish-slow/*", "/requests/*/bodies/*/status/attachError/errorCode", TWO_CLOCKS),
+    vary(
+        "publish-slow/*",
+        "/calls/ControllerPublishVolume/count",
+        "the driver may end before it has written down a call that its caller has given up",
     ),
     differ("refused/node-late", "/requests/patch volumeattachments~status/**", NODE_COMES),
     differ("courses/node-returned", "/calls/ControllerUnpublishVolume/requests/0/node_id", NODE_RETURNS),

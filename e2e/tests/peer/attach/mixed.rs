@@ -144,6 +144,10 @@ async fn detach(scene: &AttachScene, numbers: Range<u32>) -> Result<()> {
 
 /// Processes that have attached or detached.
 fn callers(scene: &AttachScene) -> Result<BTreeSet<i32>> {
-    let calls = scene.driver.journal()?.into_iter().filter(|call| call.rpc.contains("ublishVolume"));
+    let calls = scene
+        .driver
+        .journal()?
+        .into_iter()
+        .filter(|call| ["ControllerPublishVolume", "ControllerUnpublishVolume"].contains(&call.rpc.as_str()));
     Ok(calls.filter_map(|call| call.peer_pid).collect())
 }

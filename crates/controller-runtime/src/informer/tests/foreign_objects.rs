@@ -1,5 +1,14 @@
 //! Objects that cannot concern the projection: not decoded in a first list, and never in the way of one that does.
 
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use kube::client::Body;
+use tower::service_fn;
+
 use super::super::cache::Cache;
 use super::super::intake::Intake;
 use super::*;
@@ -42,13 +51,22 @@ fn a_name_written_with_escapes_is_found() {
 }
 
 /// A watch-list may go on with changes before it says that the list is complete.
-#[test]
-fn a_change_while_the_first_list_goes_on_takes_an_object_away() {
-    let (mut intake, heard) = intake();
-    intake.begin_list();
-    intake.list(&raw("ours")).unwrap();
-    intake.apply(&raw("theirs"), true).unwrap();
-    intake.end_list();
+#[tokio::test(start_paused = true)]
+async fn a_change_while_the_first_list_goes_on_takes_an_object_away() {
+    let event = |kind: &str, driver: &str| json!({ "type": kind, "object": volume("pv-1", driver, "1Gi") }).to_string();
+    let end = json!({ "resourceVersion": "5", "annotations": { "k8s.io/initial-events-end": "true" } });
+    let end = json!({ "type": "BOOKMARK", "object": { "metadata": end } }).to_string();
+    let lines = Bytes::from([event("ADDED", "ours"), event("MODIFIED", "theirs"), end, String::new()].join("\n"));
+    let service = service_fn(move |_: http::Request<Body>| {
+        let first = Ok::<_, Infallible>(Frame::data(lines.clone()));
+        let frames = futures_util::stream::iter([first]).chain(futures_util::stream::pending());
+        async move { Ok::<_, Infallible>(http::Response::new(StreamBody::new(frames))) }
+    });
+    let (informer, task) = Informer::new(Api::all(kube::Client::new(service, "default")), Volumes, None);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let _subscription = informer.subscribe(listener(&heard));
+    let _task = JoinSet::from_iter([task.run()]);
+    tokio::time::timeout(BOUND, informer.synced()).await.unwrap();
     assert_eq!(take(&heard), ["added pv-1 1Gi", "deleted pv-1 1Gi"]);
 }
 
