@@ -103,12 +103,15 @@ async fn fresh_ones(scene: &AttachScene, watch: &mut Watch) -> Result<Vec<Option
     stream::iter(detached).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     let mut created = HashMap::new();
     let deadline = Instant::now() + BOUND;
-    for number in VOLUMES..VOLUMES + FRESH {
-        created.insert(scene.name(&name(number)), Instant::now());
-        scene.attach(&name(number), &name(number), &node(number)).await?;
-        sleep(BETWEEN_FRESH).await;
-    }
-    watch.until_attached(VOLUMES + FRESH, deadline).await?;
+    let create = async {
+        for number in VOLUMES..VOLUMES + FRESH {
+            created.insert(scene.name(&name(number)), Instant::now());
+            scene.attach(&name(number), &name(number), &node(number)).await?;
+            sleep(BETWEEN_FRESH).await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::try_join!(create, watch.until_attached(VOLUMES + FRESH, deadline))?;
     let latency = |(name, created): (String, Instant)| watch.attached.get(&name).map(|attached| *attached - created);
     let mut latencies: Vec<_> = created.into_iter().map(latency).collect();
     latencies.sort_by_key(|latency| latency.unwrap_or(Duration::MAX));

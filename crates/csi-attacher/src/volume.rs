@@ -25,8 +25,7 @@ const TRIES: usize = 5;
 /// Brings one volume as far as it will go now.
 pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Outcome {
     let Some(volume) = term.volume(&name) else { return Outcome::Done };
-    let attached = !term.caches.attachments.in_group(&name).is_empty();
-    match decision::decide(&term.settings, &volume, attached) {
+    match decide(&term, &name, &volume) {
         VolumeDecision::Nothing => Outcome::Done,
         VolumeDecision::Release(index) => match release(&term, &name, index).await {
             Ok(()) => Outcome::Done,
@@ -42,12 +41,31 @@ pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Out
     }
 }
 
-async fn release(term: &TermContext, name: &VolumeName, index: usize) -> Result<(), ReleaseVolumeError> {
-    let patch = finalizer_patch::remove(index, &term.settings.finalizer);
-    send(term, name, patch)
-        .await
-        .map_err(|source| ReleaseVolumeError { volume: name.clone(), source: Box::new(source) })?;
-    info!(volume = %name, "finalizer removed, the volume is not attached anywhere");
+fn decide(term: &TermContext, name: &VolumeName, volume: &VolumeRecord) -> VolumeDecision {
+    let attached = !term.caches.attachments.in_group(name).is_empty();
+    decision::decide(&term.settings, volume, attached)
+}
+
+async fn release(term: &TermContext, name: &VolumeName, mut index: usize) -> Result<(), ReleaseVolumeError> {
+    let failed = |source| ReleaseVolumeError { volume: name.clone(), source: Box::new(source) };
+    for left in (0..TRIES).rev() {
+        match send(term, name, finalizer_patch::remove(index, &term.settings.finalizer)).await {
+            // The test failed: ours is not at this place any more.
+            Err(Error::Api(status)) if status.code == 422 && left > 0 => {
+                let now = live(term, name).await.map_err(failed)?;
+                match now.map_or(VolumeDecision::Nothing, |now| decide(term, name, &now)) {
+                    VolumeDecision::Nothing => return Ok(()),
+                    VolumeDecision::Release(place) if place == index => return Err(failed(Error::Api(status))),
+                    VolumeDecision::Release(place) => index = place,
+                }
+            }
+            outcome => {
+                outcome.map_err(failed)?;
+                info!(volume = %name, "finalizer removed, the volume is not attached anywhere");
+                break;
+            }
+        }
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `livenessprobe`: answers the kubelet's HTTP probe of a CSI driver's container by asking the driver. A drop-in for the Go
 //! `livenessprobe` 2.19.
 //!
-//! The flow of the process: flags ([`args`]) → HTTP listens at once ([`run`]) → the driver is asked its name until it tells it, for the
+//! The flow of the process: flags ([`args`]) → HTTP listens at once ([`mod@run`]) → the driver is asked its name until it tells it, for the
 //! metrics ([`driver_name`]).
 //!
 //! The flow of a request: `/healthz` ([`healthz`]) → it joins the probe in flight or starts one ([`shared_probe`]) → name known? →

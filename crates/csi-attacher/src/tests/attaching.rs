@@ -188,6 +188,38 @@ async fn an_attachment_deleted_while_its_call_waits_for_the_driver_is_not_publis
     assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 1, "our finalizer was on: the driver is told in any case");
 }
 
+/// It would be published for one that is gone, and then again for the new one.
+#[tokio::test(start_paused = true)]
+async fn an_attachment_made_anew_while_its_call_waits_for_the_driver_is_published_once() {
+    let scene = Scene::start().await;
+    scene.pass(Duration::from_millis(100)).await;
+    scene.driver.stop().await;
+    scene.add_attachment(attachment());
+    scene.pass(Duration::from_secs(2)).await;
+    scene.api.remove::<VolumeAttachment>(None, "pv1-node1");
+    scene.add_attachment(attachment());
+    scene.pass(Duration::from_secs(1)).await;
+    scene.driver.start_again().await;
+    scene.attached("pv1-node1").await;
+    scene.pass(Duration::from_mins(1)).await;
+    assert_eq!(scene.count(Rpc::ControllerPublishVolume), 1);
+}
+
+/// Another process has attached it, for example the next leader.
+#[tokio::test(start_paused = true)]
+async fn an_attachment_attached_while_its_call_waits_for_the_driver_is_not_published() {
+    let scene = Scene::start().await;
+    scene.pass(Duration::from_millis(100)).await;
+    scene.driver.stop().await;
+    scene.add_attachment(attachment());
+    scene.pass(Duration::from_secs(2)).await;
+    scene.api.merge::<VolumeAttachment>(None, "pv1-node1", &json!({ "status": { "attached": true } }));
+    scene.pass(Duration::from_secs(1)).await;
+    scene.driver.start_again().await;
+    scene.pass(Duration::from_mins(1)).await;
+    assert_eq!(scene.count(Rpc::ControllerPublishVolume), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_term_that_drains_ends_its_calls_and_starts_none() {
     let scene = Scene::with(super::scene::Config { worker_threads: 1, ..config() }, |_| ()).await;
@@ -243,6 +275,47 @@ async fn an_id_that_another_attachment_of_the_volume_is_published_at_is_left_alo
     scene.attached("pv1-node1").await;
     assert_eq!(scene.driver.published_nodes("handle1"), ["nodeID1", "shared"]);
     assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0);
+}
+
+/// The other attachment names the id, and was never held: nothing is published for it.
+#[tokio::test(start_paused = true)]
+async fn an_id_that_another_attachment_only_names_is_left() {
+    let scene = Scene::start().await;
+    scene.driver.publish("handle1", "shared");
+    let never_held = json!({ "metadata": { "finalizers": null } });
+    scene.add_attachment(with(attached(attachment_of("other", "pv1", "node2"), "shared"), never_held));
+    scene.add_attachment(with(attached(attachment(), "shared"), json!({ "status": { "attached": false } })));
+    scene.attached("pv1-node1").await;
+    assert_eq!(scene.driver.published_nodes("handle1"), ["nodeID1"]);
+}
+
+/// A node id that somebody else has noted: without our finalizer nothing was published there.
+#[tokio::test(start_paused = true)]
+async fn an_id_on_an_attachment_that_we_never_held_is_only_replaced() {
+    let scene = Scene::start().await;
+    let noted = json!({ "metadata": { "annotations": { "csi.alpha.kubernetes.io/node-id": "old" } } });
+    scene.add_attachment(with(attachment(), noted));
+    let found = scene.attached("pv1-node1").await;
+    assert_eq!(found["metadata"]["annotations"]["csi.alpha.kubernetes.io/node-id"], "nodeID1");
+    assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0);
+}
+
+/// The call fails when its attachment has been replaced: the new one has an attach of its own under way.
+#[tokio::test(start_paused = true)]
+async fn an_error_is_not_told_of_the_attachment_that_was_made_anew() {
+    let scene = Scene::start().await;
+    let release = Release::new();
+    scene.driver.script(Rpc::ControllerPublishVolume, Step::fail(Code::Internal, "no").held_by(&release));
+    scene.add_attachment(attachment());
+    scene.driver.wait_for_calls(Rpc::ControllerPublishVolume, 1).await;
+    scene.driver.script_always(Rpc::ControllerPublishVolume, Step::hang);
+    scene.api.remove::<VolumeAttachment>(None, "pv1-node1");
+    scene.add_attachment(attachment());
+    scene.pass(Duration::from_millis(100)).await;
+    release.release();
+    scene.pass(Duration::from_secs(5)).await;
+    assert!(!scene.writes().contains(&"attachError".to_owned()), "{:?}", scene.writes());
+    assert_eq!(scene.count(Rpc::ControllerPublishVolume), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -170,3 +170,24 @@ async fn what_may_have_been_attached_is_detached() {
     scene.gone("pv1-node1").await;
     assert!(scene.driver.published_nodes("handle1").is_empty());
 }
+
+/// What failed before was another matter.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_ends_the_backoff_of_the_attach() {
+    let scene = Scene::start().await;
+    scene.driver.script_always(Rpc::ControllerPublishVolume, || Step::fail(Code::Internal, "no"));
+    scene.driver.script(Rpc::ControllerUnpublishVolume, Step::fail(Code::Internal, "no"));
+    scene.add_attachment(attachment());
+    scene.driver.wait_for_ended_calls(Rpc::ControllerPublishVolume, 6).await;
+    scene.pass(Duration::from_secs(1)).await;
+    let before = tokio::time::Instant::now();
+    scene.delete_attachment("pv1-node1");
+    scene.gone("pv1-node1").await;
+    assert!(
+        before.elapsed() <= Duration::from_millis(1500),
+        "at once, and again after a second: {:?}",
+        before.elapsed()
+    );
+    let name = storage_kube::names::AttachmentName::from("pv1-node1");
+    assert_eq!(scene.term().queues.attachments.failures(&name), 0);
+}

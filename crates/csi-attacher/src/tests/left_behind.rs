@@ -27,7 +27,7 @@ async fn a_volume_published_for_an_attachment_that_vanished_is_unpublished() {
     let rows: [(&str, Make); 3] = [
         ("answered", |release| Step::answer().answer_held_by(release)),
         ("failed", |release| Step::work_then_fail(Code::Internal, "no").answer_held_by(release)),
-        ("not answered", |_| Step::answer().answered_after(Duration::from_secs(60))),
+        ("not answered", |_| Step::answer().answered_after(Duration::from_mins(1))),
     ];
     for (case, step) in rows {
         let scene = Scene::start().await;
@@ -41,6 +41,23 @@ async fn a_volume_published_for_an_attachment_that_vanished_is_unpublished() {
         assert_eq!(scene.term().left_behind.len(), 0, "{case}");
         assert_eq!(scene.count(Rpc::ControllerPublishVolume), 1, "{case}");
     }
+}
+
+/// At the second try, when our finalizer is on already and nothing but the end of the attachment is heard.
+#[tokio::test(start_paused = true)]
+async fn it_is_unpublished_after_a_later_try_too() {
+    let scene = Scene::start().await;
+    let release = Release::new();
+    scene.driver.script(Rpc::ControllerPublishVolume, Step::fail(Code::Internal, "no"));
+    scene.driver.script(Rpc::ControllerPublishVolume, Step::answer().answer_held_by(&release));
+    scene.add_attachment(attachment());
+    scene.driver.wait_for_calls(Rpc::ControllerPublishVolume, 2).await;
+    scene.api.remove::<VolumeAttachment>(None, "pv1-node1");
+    scene.pass(Duration::from_secs(1)).await;
+    release.release();
+    scene.pass(Duration::from_secs(1)).await;
+    assert!(scene.driver.published_nodes("handle1").is_empty());
+    assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 1);
 }
 
 /// The watch tells of it only after the status has met nothing.
@@ -106,6 +123,25 @@ async fn an_attachment_made_anew_meanwhile_keeps_the_volume() {
     scene.delete_attachment("pv1-node1");
     scene.gone("pv1-node1").await;
     assert!(scene.driver.published_nodes("handle1").is_empty());
+}
+
+/// Made anew while the call that undoes the first waits for the driver.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_undone_for_an_attachment_that_is_there_again_when_the_driver_is() {
+    let scene = Scene::start().await;
+    let release = Release::new();
+    vanishes_during(&scene, Step::answer().answer_held_by(&release), &release).await;
+    scene.driver.script(Rpc::ControllerUnpublishVolume, Step::hang());
+    scene.driver.wait_for_calls(Rpc::ControllerUnpublishVolume, 1).await;
+    scene.driver.stop().await;
+    scene.pass(Duration::from_secs(5)).await;
+    scene.add_attachment(attachment());
+    scene.pass(Duration::from_secs(1)).await;
+    scene.driver.start_again().await;
+    scene.attached("pv1-node1").await;
+    scene.pass(Duration::from_mins(10)).await;
+    assert_eq!((scene.count(Rpc::ControllerUnpublishVolume), scene.term().left_behind.len()), (1, 0));
+    assert_eq!(scene.driver.published_nodes("handle1"), ["nodeID1"]);
 }
 
 /// The one made anew never comes to publish anything: when it goes, the volume of the first is still there.

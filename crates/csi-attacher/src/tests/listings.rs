@@ -364,3 +364,34 @@ async fn d1_a_node_that_is_back_is_not_taken_for_gone() {
     assert_eq!(calls(&scene), (1, 0));
     assert!(scene.writes().is_empty(), "{:?}", scene.writes());
 }
+
+/// It is published again where it was, whatever the node is called by now.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_publish_is_at_the_id_of_the_first() {
+    let scene = Scene::listing().await;
+    scene.add_attachment(attached(attachment(), "old"));
+    scene.pass(ROUND * 5).await;
+    assert_eq!(scene.published().iter().map(|call| call.node_id.as_str()).collect::<Vec<_>>(), ["old"]);
+}
+
+/// Listed as published by a listing from before the detach, and by another one that is no newer at the driver.
+#[tokio::test(start_paused = true)]
+async fn d13_a_listing_from_before_our_detach_does_not_count() {
+    let scene = Scene::listing().await;
+    scene.driver.publish("handle1", "nodeID1");
+    let others = json!({ "metadata": { "finalizers": [super::objects::FINALIZER, "other"] } });
+    scene.add_attachment(with(attached(attachment(), "nodeID1"), others));
+    scene.driver.wait_for_ended_calls(Rpc::ListVolumes, 1).await;
+    let stale = || Step::respond(|_: &ListVolumesRequest| Ok(page(vec![entry("handle1", Some(&["nodeID1"]))], "")));
+    let release = Release::new();
+    scene.driver.script(Rpc::ListVolumes, stale().held_by(&release));
+    scene.driver.script(Rpc::ListVolumes, stale());
+    scene.pass(ROUND).await;
+    scene.driver.wait_for_calls(Rpc::ListVolumes, 2).await;
+    scene.delete_attachment("pv1-node1");
+    scene.status("pv1-node1", |status| status["attached"] == false).await;
+    release.release();
+    scene.pass(ROUND * 5).await;
+    assert!(scene.count(Rpc::ListVolumes) >= 4);
+    assert_eq!(calls(&scene), (0, 1));
+}

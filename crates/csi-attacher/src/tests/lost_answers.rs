@@ -178,6 +178,22 @@ async fn a_publish_context_that_is_too_large_is_told() {
     assert!(found["status"].get("attachError").is_none());
 }
 
+/// It was attached in between: the same reason is news again.
+#[tokio::test(start_paused = true)]
+async fn an_error_that_comes_back_after_a_success_is_told_again() {
+    let scene = Scene::start().await;
+    let told = |status: &serde_json::Value| status.get("attachError").is_some();
+    scene.api.remove::<k8s_openapi::api::storage::v1::CSINode>(None, "node1");
+    scene.add_attachment(attachment());
+    scene.status("pv1-node1", told).await;
+    scene.add_node(super::objects::node("node1", "nodeID1"));
+    scene.attached("pv1-node1").await;
+    scene.api.remove::<k8s_openapi::api::storage::v1::CSINode>(None, "node1");
+    scene.pass(Duration::from_secs(1)).await;
+    scene.api.merge::<VolumeAttachment>(None, "pv1-node1", &json!({ "status": { "attached": false } }));
+    scene.status("pv1-node1", told).await;
+}
+
 /// An error that is told once is told again after another one.
 #[tokio::test(start_paused = true)]
 async fn an_error_that_comes_back_is_told_again() {

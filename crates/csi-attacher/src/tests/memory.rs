@@ -74,7 +74,15 @@ async fn an_attachment_that_vanishes_is_not_waiting_for_its_node() {
     scene.add_attachment(attachment_of("va", "pv2", "node1"));
     scene.pass(Duration::from_secs(1)).await;
     scene.api.remove::<VolumeAttachment>(None, "va");
-    scene.pass(Duration::from_secs(60)).await;
+    scene.pass(Duration::from_mins(1)).await;
+    assert_eq!(remembered(&scene), [0; 4]);
+    // One whose node comes.
+    scene.add_attachment(attachment_of("comes", "pv1", "node2"));
+    scene.pass(Duration::from_secs(30)).await;
+    assert_eq!(remembered(&scene)[1], 1);
+    scene.add_node(super::objects::node("node2", "nodeID2"));
+    scene.attached("comes").await;
+    scene.pass(Duration::from_secs(1)).await;
     assert_eq!(remembered(&scene), [0; 4]);
     // One that is waited for and then deleted.
     scene.add_attachment(attachment());

@@ -100,7 +100,8 @@ async fn d2_without_a_noted_id_the_node_must_be_known() {
     old["metadata"]["annotations"] = json!(null);
     scene.add_attachment(old);
     scene.delete_attachment("pv1-node1");
-    let found = scene.status("pv1-node1", |status| status.get("detachError").is_some()).await;
+    scene.pass(Duration::from_secs(1)).await;
+    let found = scene.attachment("pv1-node1").unwrap();
     assert_eq!(found["status"]["detachError"]["message"], "csinode.storage.k8s.io \"node1\" not found");
     assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0, "no guess");
     scene.add_node(node("node1", "nodeID1"));

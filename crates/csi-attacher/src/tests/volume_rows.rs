@@ -91,19 +91,49 @@ async fn a_finalizer_that_cannot_be_removed_is_tried_again() {
     assert_eq!(left(&scene), None);
 }
 
-/// Somebody takes a finalizer before ours away: the patch tests the place, so that not another's is removed.
+/// Somebody edits the list before ours meanwhile: the patch tests the place, so that not another's is removed, and the next
+/// one is sent right away.
 #[tokio::test(start_paused = true)]
-async fn a_patch_for_another_list_removes_nothing() {
+async fn a_list_that_others_edit_meanwhile_loses_our_finalizer_alone_and_at_once() {
+    let rows: [(&[&str], &[&str], Option<Value>); 3] = [
+        (&["a", FINALIZER, "b"], &[FINALIZER, "b"], Some(json!(["b"]))),
+        (&[FINALIZER, "a", "b"], &["b", "a", FINALIZER], Some(json!(["b", "a"]))),
+        (&["a", FINALIZER], &["a"], Some(json!(["a"]))),
+    ];
+    for (before, after, expected) in rows {
+        let scene = Scene::with(config(), |_| ()).await;
+        scene.add_volume(with(volume(), finalizers(before)));
+        scene.pass(Duration::from_millis(100)).await;
+        let slow = Reaction::Delay(Duration::from_millis(500));
+        scene.api.react(Matcher::of("patch", "persistentvolumes").once(), slow);
+        delete(&scene);
+        scene.pass(Duration::from_millis(100)).await;
+        // The watch says nothing of the edit.
+        scene.api.react(Matcher::of("watch", "persistentvolumes"), Reaction::Hang);
+        scene.api.react(Matcher::of("list", "persistentvolumes"), Reaction::Hang);
+        scene.api.break_watches();
+        scene.api.modify::<PersistentVolume>(None, "pv1", |volume| {
+            volume.metadata.finalizers = Some(after.iter().map(|&entry| entry.to_owned()).collect());
+        });
+        scene.pass(Duration::from_millis(600)).await;
+        assert_eq!(left(&scene), expected, "{before:?} {after:?}");
+    }
+}
+
+/// Deleted by force and made anew meanwhile, and the new one is in nobody's way.
+#[tokio::test(start_paused = true)]
+async fn a_volume_made_anew_while_ours_was_to_be_removed_keeps_our_finalizer() {
     let scene = Scene::with(config(), |_| ()).await;
-    scene.add_volume(with(volume(), finalizers(&["a", FINALIZER, "b"])));
+    scene.add_volume(with(volume(), finalizers(&["a", FINALIZER])));
     scene.pass(Duration::from_millis(100)).await;
-    scene.api.react(Matcher::of("patch", "persistentvolumes").once(), Reaction::DelayAnswer(Duration::from_millis(1)));
+    let slow = Reaction::Delay(Duration::from_millis(500));
+    scene.api.react(Matcher::of("patch", "persistentvolumes").once(), slow);
     delete(&scene);
-    scene.api.modify::<PersistentVolume>(None, "pv1", |volume| {
-        volume.metadata.finalizers = Some(vec![FINALIZER.to_owned(), "b".to_owned()]);
-    });
-    scene.pass(Duration::from_mins(1)).await;
-    assert_eq!(left(&scene), Some(json!(["b"])));
+    scene.pass(Duration::from_millis(100)).await;
+    scene.api.remove::<PersistentVolume>(None, "pv1");
+    scene.add_volume(with(volume(), finalizers(&[FINALIZER, "b"])));
+    scene.pass(Duration::from_mins(10)).await;
+    assert_eq!(left(&scene), Some(json!([FINALIZER, "b"])));
 }
 
 fn settings(driver: &str) -> Settings {
@@ -221,4 +251,21 @@ async fn two_attachments_of_a_volume_put_our_finalizer_on_once() {
         scene.attached(name).await;
     }
     assert_eq!(left(&scene), Some(json!(["kubernetes.io/pv-protection", FINALIZER])));
+}
+
+/// Deleted while it is attached: it goes when its last attachment does, not at the next resync.
+#[tokio::test(start_paused = true)]
+async fn the_last_attachment_that_goes_frees_a_volume_that_is_deleted() {
+    let scene = Scene::start().await;
+    for name in ["a", "b"] {
+        scene.add_attachment(attached(super::objects::attachment_of(name, "pv1", "node1"), "nodeID1"));
+    }
+    scene.pass(Duration::from_secs(1)).await;
+    delete(&scene);
+    scene.delete_attachment("a");
+    scene.pass(Duration::from_secs(10)).await;
+    assert_eq!(left(&scene), Some(json!([FINALIZER])), "the other is there");
+    scene.delete_attachment("b");
+    scene.pass(Duration::from_secs(1)).await;
+    assert_eq!(left(&scene), None);
 }
