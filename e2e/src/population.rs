@@ -52,6 +52,27 @@ impl Population {
         Ok(())
     }
 
+    /// Says of all attachments that they are attached, as they mostly are.
+    ///
+    /// # Errors
+    /// When the API server refuses one.
+    pub async fn mark_attached(&self, client: &Client) -> Result<()> {
+        let status = json!({ "status": { "attached": true } });
+        let marked = (0..self.count).map(|number| {
+            let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{}/status", self.attachment_name(number));
+            patch(client, path, &status)
+        });
+        stream::iter(marked).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    fn attachment_name(&self, number: usize) -> String {
+        format!("csi-{}-{number:06}", self.namespace)
+    }
+
+    fn attacher_finalizer(&self) -> String {
+        format!("external-attacher/{}", self.driver.replace('.', "-"))
+    }
+
     fn volume_name(&self, number: usize) -> String {
         format!("pvc-{}-{number:06}", self.namespace)
     }
@@ -89,7 +110,10 @@ impl Population {
                     "volume.kubernetes.io/provisioner-deletion-secret-namespace": "",
                     "backup.example.com/plan": "x".repeat(UNREAD),
                 },
-                "finalizers": ["external-provisioner.volume.kubernetes.io/finalizer", "kubernetes.io/pv-protection"],
+                "finalizers": [
+                    "external-provisioner.volume.kubernetes.io/finalizer", "kubernetes.io/pv-protection",
+                    self.attacher_finalizer(),
+                ],
             },
             "spec": {
                 "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "10Gi" }, "volumeMode": "Filesystem",
@@ -109,7 +133,11 @@ impl Population {
     fn attachment(&self, number: usize) -> Value {
         json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
-            "metadata": { "name": format!("csi-{}-{number:06}", self.namespace) },
+            "metadata": {
+                "name": self.attachment_name(number),
+                "annotations": { "csi.alpha.kubernetes.io/node-id": format!("i-0123456789abcdef{:03}", number % 200) },
+                "finalizers": [self.attacher_finalizer()],
+            },
             "spec": {
                 "attacher": self.driver, "nodeName": format!("node-{:03}", number % 200),
                 "source": { "persistentVolumeName": self.volume_name(number) },
@@ -147,6 +175,33 @@ pub async fn create_waiting_claims(client: &Client, namespace: &str, driver: &st
     stream::iter(created).buffer_unordered(AT_ONCE).try_collect().await
 }
 
+/// Creates a volume of a driver, a node that has the driver, and an attachment of the one to the other, which waits for an
+/// attacher. The driver does not know the volume.
+///
+/// # Errors
+/// When the API server refuses one.
+pub async fn create_waiting_attachment(client: &Client, name: &str, driver: &str) -> Result<()> {
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Mi" }, "persistentVolumeReclaimPolicy": "Retain",
+            "csi": { "driver": driver, "volumeHandle": name },
+        },
+    });
+    let node = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": { "name": name },
+        "spec": { "drivers": [{ "name": driver, "nodeID": name, "topologyKeys": [] }] },
+    });
+    let attachment = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": { "name": name },
+        "spec": { "attacher": driver, "nodeName": name, "source": { "persistentVolumeName": name } },
+    });
+    post(client, "/api/v1/persistentvolumes", &volume).await?;
+    post(client, "/apis/storage.k8s.io/v1/csinodes", &node).await?;
+    post(client, "/apis/storage.k8s.io/v1/volumeattachments", &attachment).await?;
+    Ok(())
+}
+
 /// Creates the StorageClass of a driver, under the driver's name.
 ///
 /// # Errors
@@ -166,4 +221,11 @@ async fn post(client: &Client, path: &str, object: &Value) -> Result<String> {
     let uid = created.with_context(|| format!("cannot create {}", object["metadata"]["name"]))?.metadata.uid;
     ensure!(!uid.is_empty(), "an object without UID");
     Ok(uid)
+}
+
+async fn patch(client: &Client, path: String, change: &Value) -> Result<()> {
+    let request = Request::patch(&path).header("content-type", "application/merge-patch+json");
+    let patched = client.request::<Created>(request.body(serde_json::to_vec(change)?)?).await;
+    patched.with_context(|| format!("cannot patch {path}"))?;
+    Ok(())
 }

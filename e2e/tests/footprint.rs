@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::sidecar::{Role, Settings};
-use e2e::{Cluster, Driver, Footprint, MemoryLimit, Population, Sidecar, eventually, population};
+use e2e::{
+    Cluster, Driver, Footprint, MemoryLimit, Population, Program, Sidecar, binary::release_bin, eventually, population,
+};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{Api, Client, api::ListParams};
 use tokio::sync::{Mutex, OnceCell};
@@ -19,6 +21,11 @@ const MEBIBYTE: u64 = 1 << 20;
 /// The design allows 6 MiB and 1.5 MiB; a quarter more is a defect.
 const IDLE_RESIDENT: u64 = 7 * MEBIBYTE + MEBIBYTE / 2;
 const IDLE_ANONYMOUS: u64 = MEBIBYTE * 19 / 10;
+
+/// The design allows 3 MiB for a program of the node.
+const NODE_PROGRAM_RESIDENT: u64 = MEBIBYTE * 15 / 4;
+/// The limit of the container in which Go's were killed on machines of many cores.
+const NODE_CONTAINER: u64 = 16 * MEBIBYTE;
 
 /// Volumes of the cluster in which C2 and C3 are asked for.
 const VOLUMES: usize = 5_000;
@@ -146,4 +153,36 @@ async fn c4_a_burst_of_claims_does_not_need_more_than_a_small_container() -> Res
     made.await.with_context(|| leader.process().tail())?;
     assert_eq!(leader.process().exit_code()?, None, "it was never killed");
     within(Footprint::of(leader.pid())?, BURST_PEAK, BURST_PEAK)
+}
+
+/// Whatever the number of cores: nothing in them depends on it.
+#[tokio::test]
+async fn f8_the_programs_of_a_node_are_small_and_have_one_thread() -> Result<()> {
+    let _turn = TURN.lock().await;
+    let driver = Driver::start("beside.outrigger.dev", &[]).await?;
+    let directory = tempfile::tempdir()?;
+    for (name, flags, ready) in [
+        ("livenessprobe", vec!["--http-endpoint=127.0.0.1:0".to_owned()], "beside.outrigger.dev"),
+        (
+            "csi-node-driver-registrar",
+            vec![
+                format!("--plugin-registration-path={}", directory.path().display()),
+                format!("--kubelet-registration-path={}", driver.socket().display()),
+            ],
+            "Registration socket is there",
+        ),
+    ] {
+        let limit = MemoryLimit::new(NODE_CONTAINER)?;
+        let program = Program::new(name, release_bin(name)?, directory.path());
+        let program = program.argument(format!("--csi-address={}", driver.socket().display())).arguments(flags);
+        let mut process = program.argument("--v=5").start()?;
+        if let Some(limit) = &limit {
+            limit.apply(process.pid())?;
+        }
+        process.logged(ready, PATIENCE).await?;
+        let footprint = Footprint::of(process.pid())?;
+        within(footprint, NODE_PROGRAM_RESIDENT, MEBIBYTE)?;
+        ensure!(footprint.threads == 1, "{name}: {footprint:?}");
+    }
+    Ok(())
 }

@@ -1,67 +1,94 @@
-//! `make bench-memory`: what a provisioner takes that starts in a cluster of 20,000 volumes, its own or another driver's.
+//! `make bench-memory`: what a provisioner and an attacher take that start in a cluster of 20,000 volumes, their own or another
+//! driver's.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use bench::Contender;
 use bench::table::{heading, line, mebibytes, say, seconds, share};
+use e2e::attach_scene::ATTACHES;
 use e2e::cluster::Account;
 use e2e::sidecar::Role;
 use e2e::{Cluster, Driver, Footprint, Population, population};
 use kube::Client;
 use tokio::time::{Instant, sleep};
 
-/// Claims, volumes and attachments, of each kind. The drivers do not attach, so nobody looks at the attachments.
+/// Claims, volumes and attachments, of each kind. The drivers attach, so the provisioner looks at the attachments too.
 const VOLUMES: usize = 20_000;
-/// From the first `CreateVolume` to the look at the steady memory.
+/// From the first call for the one volume that waits to the look at the steady memory.
 const SETTLE: Duration = Duration::from_secs(30);
 
 struct Figures {
     started: Footprint,
-    /// From the start to the arrival of the first `CreateVolume` at the driver.
+    /// From the start to the arrival of that call at the driver.
     until_work: Duration,
     settled: Footprint,
 }
 
 struct Scene {
     client: Client,
-    account: Account,
+    provisioner: Account,
+    attacher: Account,
 }
+
+/// A sidecar, and the call that says that it works.
+#[derive(Clone, Copy)]
+struct Job {
+    name: &'static str,
+    role: Role,
+    rpc: &'static str,
+}
+
+const JOBS: [Job; 2] = [
+    Job { name: "csi-provisioner", role: Role::Provisioner, rpc: "CreateVolume" },
+    Job { name: "csi-attacher", role: Role::Attacher, rpc: "ControllerPublishVolume" },
+];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    say(&format!(
-        "{VOLUMES} claims, volumes and attachments; one claim waits for a volume when the provisioner starts"
-    ));
+    say(&format!("{VOLUMES} claims, volumes and attachments; one claim or attachment waits when a sidecar starts"));
     let mut cluster = Cluster::start().await?;
     let namespace = cluster.namespace("bench").await?;
-    let account = cluster.upstream_provisioner_account(&namespace).await?;
-    let scene = Scene { client: cluster.client().await?, account };
-    // Nothing but the provisioner is to work while it is measured.
+    let provisioner = cluster.upstream_provisioner_account(&namespace).await?;
+    let attacher = cluster.upstream_attacher_account(&namespace).await?;
+    let scene = Scene { client: cluster.client().await?, provisioner, attacher };
+    // Nothing but the sidecar is to work while it is measured.
     cluster.controller_manager().stop().await?;
-    let owner = Driver::start("many.outrigger.dev", &[]).await?;
-    let beside = Driver::start("few.outrigger.dev", &[]).await?;
+    let owner = Driver::start("many.outrigger.dev", &[ATTACHES]).await?;
+    let beside = Driver::start("few.outrigger.dev", &[ATTACHES]).await?;
     for driver in [&owner, &beside] {
         population::create_class(&scene.client, driver.name()).await?;
     }
     let loading = Instant::now();
     let population = Population { namespace, driver: owner.name().to_owned(), count: VOLUMES };
     population.create(&scene.client).await?;
+    population.mark_attached(&scene.client).await?;
     say(&format!("loaded in {}", seconds(loading.elapsed())));
-    for (driver, title) in [(&owner, "All of them of its own driver"), (&beside, "All of them of another driver")] {
-        let ours = scene.measure(Contender::Outrigger, driver).await?;
-        let theirs = scene.measure(Contender::Go, driver).await?;
-        report(title, &ours, &theirs);
+    for (driver, whose) in [(&owner, "its own driver"), (&beside, "another driver")] {
+        for job in JOBS {
+            let ours = scene.measure(Contender::Outrigger, job, driver).await?;
+            let theirs = scene.measure(Contender::Go, job, driver).await?;
+            report(&format!("{}, all of them of {whose}", job.name), &ours, &theirs);
+        }
     }
     Ok(())
 }
 
 impl Scene {
-    async fn measure(&self, contender: Contender, driver: &Driver) -> Result<Figures> {
-        let claim = format!("waits-{}-{}", driver.name(), contender.name().to_lowercase());
-        population::create_waiting_claim(&self.client, &self.account.namespace, &claim, driver.name()).await?;
-        let mut run = contender.start(Role::Provisioner, &self.account, driver, &[]).await?;
-        let until_work = run.first_call(driver, Some("CreateVolume")).await?;
+    async fn measure(&self, contender: Contender, job: Job, driver: &Driver) -> Result<Figures> {
+        let waiting = format!("waits-{}-{}", driver.name(), contender.name().to_lowercase());
+        let account = match job.role {
+            Role::Provisioner => &self.provisioner,
+            Role::Attacher => &self.attacher,
+        };
+        match job.role {
+            Role::Provisioner => {
+                population::create_waiting_claim(&self.client, &account.namespace, &waiting, driver.name()).await?;
+            }
+            Role::Attacher => population::create_waiting_attachment(&self.client, &waiting, driver.name()).await?,
+        }
+        let mut run = contender.start(job.role, account, driver, &[]).await?;
+        let until_work = run.first_call(driver, Some(job.rpc)).await?;
         let started = run.footprint()?;
         sleep(SETTLE).await;
         let settled = run.footprint()?;
@@ -84,7 +111,7 @@ fn report(title: &str, ours: &Figures, theirs: &Figures) {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         line(name, &[seconds(ours), seconds(theirs), share(millis(ours), millis(theirs))], goal);
     };
-    time("CPU until the first CreateVolume", |figures| figures.started.cpu, "1/4");
-    time("time until the first CreateVolume", |figures| figures.until_work, "");
+    time("CPU until the first call", |figures| figures.started.cpu, "1/4");
+    time("time until the first call", |figures| figures.until_work, "");
     time("CPU until settled", |figures| figures.settled.cpu, "");
 }

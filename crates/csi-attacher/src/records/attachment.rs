@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_runtime::Projection;
+use controller_runtime::{Mention, Projection};
 use storage_kube::names::{AttachmentName, NodeId, NodeName, VolumeName};
 use storage_kube::uid::Uid;
 use storage_kube::wire::{VolumeAttachment, VolumeAttachmentSource};
@@ -97,12 +97,14 @@ impl AttachmentRecord {
 /// Keeps the attachments of this driver.
 pub(crate) struct AttachmentProjection {
     pub(crate) driver: String,
+    mention: Mention,
     pub(crate) interners: Arc<Interners>,
 }
 
 impl AttachmentProjection {
     pub(crate) fn new(settings: &Settings, interners: &Arc<Interners>) -> Self {
-        Self { driver: settings.driver.clone(), interners: Arc::clone(interners) }
+        let driver = settings.driver.clone();
+        Self { mention: Mention::of([&*driver]), driver, interners: Arc::clone(interners) }
     }
 
     fn source(&self, source: VolumeAttachmentSource) -> AttachmentSource {
@@ -122,6 +124,14 @@ impl Projection for AttachmentProjection {
     type Key = AttachmentName;
     type Record = AttachmentRecord;
     type Group = VolumeName;
+
+    fn may_concern(&self, json: &[u8]) -> bool {
+        self.mention.may_be_in(json)
+    }
+
+    fn decode(json: &[u8]) -> Result<VolumeAttachment, serde_json::Error> {
+        VolumeAttachment::from_json(json)
+    }
 
     fn key(&self, attachment: &VolumeAttachment) -> Option<AttachmentName> {
         attachment.metadata.name.as_deref().map(AttachmentName::from)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_runtime::Projection;
+use controller_runtime::{Mention, Projection};
 use storage_kube::access_mode::AccessMode;
 use storage_kube::annotations;
 use storage_kube::in_tree::InTreePlugin;
@@ -118,6 +118,8 @@ pub(crate) struct VolumeProjection {
     pub(crate) finalizer: String,
     pub(crate) in_tree: Option<InTreePlugin>,
     pub(crate) interners: Arc<Interners>,
+    /// Not for a driver that takes over a plugin: a volume of the plugin names neither.
+    mention: Option<Mention>,
 }
 
 impl VolumeProjection {
@@ -127,6 +129,7 @@ impl VolumeProjection {
             finalizer: settings.finalizer.clone(),
             in_tree: settings.in_tree,
             interners: Arc::clone(interners),
+            mention: settings.in_tree.is_none().then(|| Mention::of([&*settings.driver, &*settings.finalizer])),
         }
     }
 
@@ -148,6 +151,14 @@ impl Projection for VolumeProjection {
     type Key = VolumeName;
     type Record = VolumeRecord;
     type Group = ();
+
+    fn may_concern(&self, json: &[u8]) -> bool {
+        self.mention.as_ref().is_none_or(|mention| mention.may_be_in(json))
+    }
+
+    fn decode(json: &[u8]) -> Result<PersistentVolume, serde_json::Error> {
+        PersistentVolume::from_json(json)
+    }
 
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
         volume.metadata.name.as_deref().map(|name| self.interners.names.intern(name).into())

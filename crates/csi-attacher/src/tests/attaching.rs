@@ -240,6 +240,40 @@ async fn a_term_that_drains_ends_its_calls_and_starts_none() {
     assert_eq!(attached, 1, "what has been published is said");
 }
 
+/// A call that still waits for the driver is not worth the wait.
+#[tokio::test(start_paused = true)]
+async fn a_term_that_drains_gives_up_calls_that_wait_for_the_driver() {
+    let scene = Scene::start().await;
+    scene.pass(Duration::from_millis(100)).await;
+    scene.driver.stop().await;
+    scene.add_attachment(attachment());
+    scene.pass(Duration::from_secs(2)).await;
+    let before = tokio::time::Instant::now();
+    scene.stop().await;
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+}
+
+/// The list of the volume's finalizers is another when the patch arrives.
+#[tokio::test(start_paused = true)]
+async fn a_volume_whose_finalizers_change_meanwhile_is_protected_all_the_same() {
+    for (before, after) in [(json!(null), json!(["a"])), (json!(["a"]), json!(null))] {
+        let scene = Scene::with(config(), |_| ()).await;
+        scene.add_node(node("node1", "nodeID1"));
+        scene.add_volume(with(volume(), json!({ "metadata": { "finalizers": before } })));
+        scene.pass(Duration::from_millis(100)).await;
+        scene.api.react(Matcher::of("patch", "persistentvolumes").once(), Reaction::Delay(Duration::from_secs(1)));
+        scene.add_attachment(attachment());
+        scene.pass(Duration::from_millis(500)).await;
+        scene.api.merge::<PersistentVolume>(None, "pv1", &json!({ "metadata": { "finalizers": after } }));
+        scene.attached("pv1-node1").await;
+        assert_eq!(scene.writes(), ["protect", "protect", "hold", "attached"]);
+        let found = scene.api.get_json::<PersistentVolume>(None, "pv1").unwrap();
+        let expected =
+            if after.is_null() { json!([super::objects::FINALIZER]) } else { json!(["a", super::objects::FINALIZER]) };
+        assert_eq!(found["metadata"]["finalizers"], expected);
+    }
+}
+
 /// A volume handed back to another attachment's node must not be torn from it.
 #[tokio::test(start_paused = true)]
 async fn a_volume_published_at_an_id_the_node_has_lost_is_unpublished_there_first() {

@@ -106,10 +106,15 @@ async fn d4_a_volume_that_vanishes_while_it_is_published_is_known_when_it_is_det
     scene.api.remove::<PersistentVolume>(None, "pv1");
     scene.driver.wait_for_calls(Rpc::ControllerPublishVolume, 1).await;
     release.release();
-    scene.attached("pv1-node1").await;
+    let found = scene.attached("pv1-node1").await;
+    let uid = storage_kube::uid::Uid::from(found["metadata"]["uid"].as_str().unwrap());
+    let kept = &scene.process.caches.kept_volumes;
+    assert!(kept.get(&uid).is_some());
     scene.delete_attachment("pv1-node1");
     scene.gone("pv1-node1").await;
     assert_eq!(scene.unpublished()[0].volume_id, "handle1");
+    scene.pass(Duration::from_secs(1)).await;
+    assert!(kept.get(&uid).is_none(), "as long as its attachment is there, and no longer");
 }
 
 /// Held for one volume, and another has its name by now: neither may be left published.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use controller_runtime::Projection as _;
 use serde_json::json;
+use storage_kube::in_tree::InTreePlugin;
 
 use super::objects::{attached, attachment_of, volume_named, with};
 use super::predicates::{record, settings};
 use crate::records::{AttachmentProjection, AttachmentRecord, Interners, NodeRecord, VolumeProjection, VolumeRecord};
+use crate::settings::Settings;
 
 /// The Go attacher takes 265 MiB for 20,000 volumes; a fifteenth of that leaves some 550 bytes for a volume and its
 /// attachment beside the process itself, the tables of the caches included.
@@ -79,4 +81,32 @@ fn a_record_has_what_rules_read() {
     assert!(record.deleting && !record.attached && record.attach_error && !record.detach_error);
     assert_eq!(record.volume().unwrap().as_str(), "pv");
     assert!(record.published_node.is_none());
+}
+
+/// What a first list skips unread must be nothing that would be kept.
+#[test]
+fn no_object_that_is_kept_is_skipped_in_a_first_list() {
+    let interners = Arc::<Interners>::default();
+    let volumes = VolumeProjection::new(&settings(), &interners);
+    let migrating = Settings { in_tree: InTreePlugin::replaced_by("pd.csi.storage.gke.io"), ..settings() };
+    let migrating = VolumeProjection::new(&migrating, &interners);
+    let foreign = json!({ "spec": { "csi": { "driver": "another.example.com" } } });
+    let in_tree = json!({ "metadata": { "name": "v" }, "spec": { "gcePersistentDisk": { "pdName": "x" } } });
+    let rows = [
+        (&volumes, volume_named("v", "h"), true, true),
+        (&volumes, with(volume_named("v", "h"), foreign.clone()), true, true),
+        (&volumes, json!({ "metadata": { "name": "v" }, "spec": foreign["spec"] }), false, false),
+        (&volumes, in_tree.clone(), false, false),
+        (&migrating, in_tree, true, true),
+    ];
+    for (projection, volume, kept, read) in rows {
+        let json = volume.to_string();
+        assert_eq!(projection.project(serde_json::from_value(volume).unwrap()).is_some(), kept, "{json}");
+        assert_eq!(projection.may_concern(json.as_bytes()), read, "{json}");
+    }
+    let attachments = AttachmentProjection::new(&settings(), &interners);
+    let attachment = attachment_of("a", "v", "n");
+    assert!(attachments.may_concern(attachment.to_string().as_bytes()));
+    let others = with(attachment, json!({ "spec": { "attacher": "another.example.com" } })).to_string();
+    assert!(!attachments.may_concern(others.as_bytes()), "{others}");
 }
