@@ -249,8 +249,10 @@ async fn a_term_that_drains_gives_up_calls_that_wait_for_the_driver() {
     scene.add_attachment(attachment());
     scene.pass(Duration::from_secs(2)).await;
     let before = tokio::time::Instant::now();
-    scene.stop().await;
+    let (api, _) = scene.stop().await;
     assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    let found = api.get_json::<VolumeAttachment>(None, "pv1-node1").unwrap();
+    assert_eq!(found["status"], json!({ "attached": false }), "that nothing was tried is no error");
 }
 
 /// The list of the volume's finalizers is another when the patch arrives.

@@ -294,3 +294,19 @@ async fn an_in_tree_volume_of_the_driver_is_not_let_go() {
     assert_eq!(found["metadata"]["finalizers"], json!(["external-attacher/pd-csi-storage-gke-io"]));
     assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0);
 }
+
+/// It was never attached, but an error of an earlier try is in its status.
+#[tokio::test(start_paused = true)]
+async fn an_attachment_that_stays_loses_its_detach_error() {
+    let scene = Scene::start().await;
+    let held = json!({
+        "metadata": { "finalizers": [super::objects::FINALIZER, "z/last"] },
+        "status": { "attached": false, "detachError": { "message": "m" } },
+    });
+    scene.driver.script_always(Rpc::ControllerPublishVolume, Step::hang);
+    scene.add_attachment(with(attached(attachment(), "nodeID1"), held));
+    scene.delete_attachment("pv1-node1");
+    let found = scene.status("pv1-node1", |status| status.get("detachError").is_none()).await;
+    assert_eq!(found["status"], json!({ "attached": false }));
+    assert_eq!(found["metadata"]["finalizers"], json!(["z/last"]));
+}

@@ -395,3 +395,15 @@ async fn d13_a_listing_from_before_our_detach_does_not_count() {
     assert!(scene.count(Rpc::ListVolumes) >= 4);
     assert_eq!(calls(&scene), (0, 1));
 }
+
+/// Both capabilities are needed: volumes without their nodes say nothing.
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_does_not_list_published_nodes_is_not_asked() {
+    use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
+    for capability in [None, Some(ControllerRpc::ListVolumes), Some(ControllerRpc::ListVolumesPublishedNodes)] {
+        let scene = Scene::with(config(), |driver| driver.controller_capabilities.extend(capability)).await;
+        scene.add_attachment(attached(attachment(), "nodeID1"));
+        scene.pass(ROUND * 10).await;
+        assert_eq!((scene.count(Rpc::ListVolumes), calls(&scene)), (0, (0, 0)));
+    }
+}

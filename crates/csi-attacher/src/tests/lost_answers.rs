@@ -23,6 +23,15 @@ fn context(pairs: &[(&str, &str)]) -> Step {
     Step::respond(move |_: &ControllerPublishVolumeRequest| Ok(ControllerPublishVolumeResponse { publish_context }))
 }
 
+/// No watch of these objects says anything for a while.
+async fn silence(scene: &Scene, resource: &str) {
+    for verb in ["watch", "list"] {
+        scene.api.react(Matcher::of(verb, resource).times(4), Reaction::Hang);
+    }
+    scene.api.break_watches();
+    scene.pass(Duration::from_millis(10)).await;
+}
+
 /// Every patch of a whole life, in each of the ways in which it can go wrong, with watches that tell and watches that
 /// say nothing for a while.
 #[tokio::test(start_paused = true)]
@@ -52,20 +61,16 @@ async fn whatever_patch_goes_wrong_each_call_succeeds_once_and_nothing_is_left()
                 ));
                 scene.add_node(super::objects::node("node1", "nodeID1"));
                 scene.pass(Duration::from_millis(100)).await;
-                scene.driver.script(Rpc::ControllerPublishVolume, Step::fail(Code::Internal, "no"));
+                let fails = Step::fail(Code::Internal, "no").after(Duration::from_millis(50));
+                scene.driver.script(Rpc::ControllerPublishVolume, fails);
                 scene.api.react(matcher.clone(), way.clone());
-                scene.add_attachment(attachment());
-                scene.pass(Duration::from_millis(1)).await;
                 if silent {
-                    for (verb, resource) in [
-                        ("watch", "volumeattachments"),
-                        ("list", "volumeattachments"),
-                        ("watch", "persistentvolumes"),
-                        ("list", "persistentvolumes"),
-                    ] {
-                        scene.api.react(Matcher::of(verb, resource).times(4), Reaction::Hang);
-                    }
-                    scene.api.break_watches();
+                    silence(&scene, "persistentvolumes").await;
+                }
+                scene.add_attachment(attachment());
+                scene.pass(Duration::from_millis(10)).await;
+                if silent {
+                    silence(&scene, "volumeattachments").await;
                 }
                 let found = scene.attached("pv1-node1").await;
                 scene.pass(Duration::from_mins(2)).await;

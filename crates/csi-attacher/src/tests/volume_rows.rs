@@ -112,6 +112,7 @@ async fn a_list_that_others_edit_meanwhile_loses_our_finalizer_alone_and_at_once
         scene.api.react(Matcher::of("watch", "persistentvolumes"), Reaction::Hang);
         scene.api.react(Matcher::of("list", "persistentvolumes"), Reaction::Hang);
         scene.api.break_watches();
+        scene.pass(Duration::from_millis(100)).await;
         scene.api.modify::<PersistentVolume>(None, "pv1", |volume| {
             volume.metadata.finalizers = Some(after.iter().map(|&entry| entry.to_owned()).collect());
         });
