@@ -259,7 +259,12 @@ rows! {
         let mut log = Vec::new();
         let mut stderr = registrar.0.stderr.take().unwrap();
         let again = async {
-            while !String::from_utf8_lossy(&log).contains("Making the registration socket again") {
+            // The first line is said before the new socket has the path.
+            let made = |log: &str| {
+                let (_, after) = log.split_once("Making the registration socket again")?;
+                after.contains("Registration socket is there").then_some(())
+            };
+            while made(&String::from_utf8_lossy(&log)).is_none() {
                 stderr.read_buf(&mut log).await.unwrap();
             }
         };
