@@ -191,6 +191,22 @@ impl<P: Projection> Informer<P> {
         }
     }
 
+    /// [`subscribe`](Self::subscribe) for what lives shorter than the informer, such as a leader term: the handler does not keep
+    /// `owner` alive, and does nothing once it is gone.
+    #[must_use = "dropping the subscription ends it"]
+    pub fn subscribe_for<O: Send + Sync + 'static>(
+        &self,
+        owner: &Arc<O>,
+        react: fn(&O, &Change<'_, P>),
+    ) -> Subscription {
+        let owner = Arc::downgrade(owner);
+        self.subscribe(move |change| {
+            if let Some(owner) = owner.upgrade() {
+                react(&owner, &change);
+            }
+        })
+    }
+
     async fn live_version(&self) -> Result<u64, Error> {
         let source = &self.shared.source;
         let mut pause = Pause::new();

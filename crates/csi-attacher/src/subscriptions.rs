@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use controller_runtime::{Change, Projection, Subscription};
+use controller_runtime::{Change, Subscription};
 use storage_kube::names::{AttachmentName, VolumeName};
 
 use crate::attachment::decision::is_to_do;
@@ -17,23 +17,10 @@ use crate::volume::decision::may_need_release;
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     let caches = &term.caches;
     vec![
-        caches.attachments.subscribe(handler(term, attachment_changed)),
-        caches.volumes.subscribe(handler(term, volume_changed)),
-        caches.nodes.subscribe(handler(term, node_changed)),
+        caches.attachments.subscribe_for(term, attachment_changed),
+        caches.volumes.subscribe_for(term, volume_changed),
+        caches.nodes.subscribe_for(term, node_changed),
     ]
-}
-
-/// The caches outlive the term, so a handler must not keep it alive.
-fn handler<P: Projection>(
-    term: &Arc<TermContext>,
-    react: fn(&TermContext, &Change<'_, P>),
-) -> impl Fn(Change<'_, P>) + Send + Sync + 'static {
-    let term = Arc::downgrade(term);
-    move |change| {
-        if let Some(term) = term.upgrade() {
-            react(&term, &change);
-        }
-    }
 }
 
 fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjection>) {

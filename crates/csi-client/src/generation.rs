@@ -27,7 +27,7 @@ use tonic::body::Body;
 use crate::connection::socket_file::SocketFile;
 use crate::status_text::transport_status;
 use answer::{Answer, AnswerBody};
-pub(crate) use socket_tasks::SocketTasks;
+pub use socket_tasks::{SocketExecutor, SocketTasks};
 
 const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("outrigger/", env!("CARGO_PKG_VERSION")));
 

@@ -46,6 +46,7 @@ pub use connection::{Connection, pause_after_dial};
 pub use controller::{Admission, ControllerClient, Denied};
 pub use driver::{Driver, Settings};
 pub use error::Error;
+pub use generation::{SocketExecutor, SocketTasks};
 pub use identity::{DriverInfo, DriverName, Handshake};
 pub use observe::CallMetrics;
 pub use rpc::Rpc;

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use csi_client::{SocketExecutor, SocketTasks};
 use csi_proto::pluginregistration::v1::registration_server::RegistrationServer;
 use http::Request;
 use hyper::body::Incoming;
@@ -16,7 +17,6 @@ use tracing::debug;
 
 use crate::authority_filter::AuthorityFilter;
 use crate::registration_service::RegistrationService;
-use crate::socket_tasks::{SocketExecutor, SocketTasks};
 
 /// Connections at a time; others wait in the kernel's queue. Kubelet has one, and only while it registers.
 const CONNECTIONS: usize = 16;

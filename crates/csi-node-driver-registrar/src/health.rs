@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use csi_client::code_name;
+use csi_client::{SocketTasks, code_name};
 use csi_proto::pluginregistration::v1::InfoRequest;
 use csi_proto::pluginregistration::v1::registration_client::RegistrationClient;
 use http::{Request, Response, StatusCode, Uri};
@@ -22,7 +22,6 @@ use tonic::metadata::MetadataValue;
 
 use crate::registration_service::HEALTH_CHECK;
 use crate::registration_socket::{AtPath, look};
-use crate::socket_tasks::SocketTasks;
 
 const HEALTH_PATH: &str = "/healthz";
 /// Checks at a time, so that they leave kubelet a place on the socket. Others wait within their time.

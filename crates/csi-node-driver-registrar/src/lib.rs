@@ -29,7 +29,6 @@ mod registration;
 mod registration_service;
 mod registration_socket;
 mod run;
-mod socket_tasks;
 
 pub use run::run;
 

@@ -17,27 +17,14 @@ use controller_runtime::{Change, Subscription, WorkQueue};
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     let caches = &term.caches;
     let mut all = vec![
-        caches.claims.subscribe(handler(term, claim_changed)),
-        caches.classes.subscribe(handler(term, class_changed)),
-        caches.volumes.subscribe(handler(term, volume_changed)),
+        caches.claims.subscribe_for(term, claim_changed),
+        caches.classes.subscribe_for(term, class_changed),
+        caches.volumes.subscribe_for(term, volume_changed),
     ];
     if let Some(attachments) = &caches.attachments {
-        all.push(attachments.subscribe(handler(term, attachment_changed)));
+        all.push(attachments.subscribe_for(term, attachment_changed));
     }
     all
-}
-
-/// The caches outlive the term, so a handler must not keep it alive.
-fn handler<P: controller_runtime::Projection>(
-    term: &Arc<TermContext>,
-    react: fn(&TermContext, &Change<'_, P>),
-) -> impl Fn(Change<'_, P>) + Send + Sync + 'static {
-    let term = Arc::downgrade(term);
-    move |change| {
-        if let Some(term) = term.upgrade() {
-            react(&term, &change);
-        }
-    }
 }
 
 /// At once, and with the first delay if it fails again.

@@ -1,29 +1,37 @@
-//! The tasks that move bytes on the driver's sockets.
+//! The tasks that HTTP/2 needs to move bytes on sockets.
 
 use hyper::rt::Executor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 /// Owns them: dropped, they are told to stop; [`stop`](Self::stop) also waits for it.
-pub(crate) struct SocketTasks {
+pub struct SocketTasks {
     executor: SocketExecutor,
     stop: DropGuard,
 }
 
 /// Hands hyper's tasks to the owner.
 #[derive(Clone)]
-pub(crate) struct SocketExecutor {
+pub struct SocketExecutor {
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
+impl Default for SocketTasks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl SocketTasks {
-    pub(crate) fn new() -> Self {
+    /// Owns nothing yet.
+    pub fn new() -> Self {
         let stop = CancellationToken::new();
         Self { executor: SocketExecutor { tasks: TaskTracker::new(), stop: stop.clone() }, stop: stop.drop_guard() }
     }
 
-    pub(crate) fn executor(&self) -> SocketExecutor {
+    /// For hyper's builders: what it runs is owned here.
+    pub fn executor(&self) -> SocketExecutor {
         self.executor.clone()
     }
 
