@@ -9,8 +9,6 @@ mod mixed;
 mod observed;
 mod scenarios;
 
-use std::collections::BTreeSet;
-
 use anyhow::Result;
 use e2e::attach_scene::AttachScene;
 use e2e::sidecar::{Role, Settings};
@@ -18,7 +16,7 @@ use e2e::{Sidecar, peer};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::differences::{May, differences};
+use crate::differences::assert_only_listed;
 use crate::site::{PATIENCE, Side};
 use ignored_paths::RULES;
 
@@ -33,21 +31,7 @@ async fn the_same_result_for_the_same_attachment() -> Result<()> {
         anyhow::Ok((setup.name, go, ours))
     });
     let runs: Vec<_> = runs.buffer_unordered(AT_ONCE).try_collect().await?;
-    let mut used = BTreeSet::new();
-    let mut found = Vec::new();
-    for (setup, go, ours) in &runs {
-        for (scenario, go) in go {
-            let ours = ours.get(scenario).unwrap_or(&Value::Null);
-            let name = format!("{setup}/{scenario}");
-            found.extend(differences(&name, go, ours, RULES, &mut used));
-            found.extend(repeated(&name, ours));
-        }
-    }
-    assert!(found.is_empty(), "{} differences that are not listed:\n{}", found.len(), found.join("\n"));
-    // What is only less may be equal by chance: the Go attacher does not repeat its work every time.
-    let unused = (0..RULES.len()).filter(|index| !used.contains(index)).map(|index| &RULES[index]);
-    let idle: Vec<_> = unused.filter(|rule| rule.may == May::Differ).collect();
-    assert!(idle.is_empty(), "listed differences that are none: {idle:#?}");
+    assert_only_listed(&runs, RULES, repeated);
     Ok(())
 }
 

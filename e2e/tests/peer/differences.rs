@@ -1,6 +1,6 @@
 //! Comparing two documents, but for what is listed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -50,8 +50,35 @@ pub(crate) const fn lacks(path: &'static str, start: &'static str, reason: &'sta
     Rule { scenarios: "*/*", path, may: May::Lack(start), reason }
 }
 
+/// What one side left behind, by scenario.
+pub(crate) type LeftBehind = BTreeMap<String, Value>;
+
+/// Compares what both sides left behind, by setup and scenario. Fails for each difference that is not in the list, for each rule
+/// that allowed none, and for what `also` finds wrong with ours.
+pub(crate) fn assert_only_listed(
+    runs: &[(&str, LeftBehind, LeftBehind)],
+    rules: &'static [Rule],
+    also: impl Fn(&str, &Value) -> Vec<String>,
+) {
+    let mut used = BTreeSet::new();
+    let mut found = Vec::new();
+    for (setup, go, ours) in runs {
+        for (scenario, go) in go {
+            let ours = ours.get(scenario).unwrap_or(&Value::Null);
+            let name = format!("{setup}/{scenario}");
+            found.extend(differences(&name, go, ours, rules, &mut used));
+            found.extend(also(&name, ours));
+        }
+    }
+    assert!(found.is_empty(), "{} differences that are not listed:\n{}", found.len(), found.join("\n"));
+    // What is only less may be equal by chance: the Go sidecars do not repeat their work every time.
+    let unused = (0..rules.len()).filter(|index| !used.contains(index)).map(|index| &rules[index]);
+    let idle: Vec<_> = unused.filter(|rule| rule.may == May::Differ).collect();
+    assert!(idle.is_empty(), "listed differences that are none: {idle:#?}");
+}
+
 /// The differences that no rule allows; `used` gets the numbers of those that allowed one.
-pub(crate) fn differences(
+fn differences(
     scenario: &str,
     go: &Value,
     ours: &Value,
