@@ -63,12 +63,12 @@ impl Capacities {
     pub(crate) fn set(&mut self, place: Option<&csi::Topology>, capacity: Capacity) {
         match place {
             None => self.everywhere = capacity,
-            Some(place) => drop(self.by_place.insert(segments(place), capacity)),
+            Some(place) => drop(self.by_place.insert(place.segments.clone(), capacity)),
         }
     }
 
     pub(crate) fn of(&self, request: &csi::GetCapacityRequest) -> csi::GetCapacityResponse {
-        let there = request.accessible_topology.as_ref().and_then(|place| self.by_place.get(&segments(place)));
+        let there = request.accessible_topology.as_ref().and_then(|place| self.by_place.get(&place.segments));
         let capacity = there.copied().unwrap_or(self.everywhere);
         csi::GetCapacityResponse {
             available_capacity: capacity.available,
@@ -76,8 +76,4 @@ impl Capacities {
             minimum_volume_size: capacity.minimum_volume_size,
         }
     }
-}
-
-fn segments(place: &csi::Topology) -> BTreeMap<String, String> {
-    place.segments.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
