@@ -1,6 +1,5 @@
 //! The command line: flags of the Go csi-provisioner 6.3, names and defaults unchanged.
 
-use std::num::NonZero;
 use std::time::Duration;
 
 use clap::Parser;
@@ -8,9 +7,10 @@ use controller_runtime::Backoff;
 use sidecar::feature_gates::{Assignments, FeatureGate, FeatureGates, Stage};
 use sidecar::flag_value::{go_float, go_int, go_uint};
 use sidecar::{Exit, GoDuration, StandardArgs};
+use storage_kube::names::{Namespace, NodeName};
 use storage_kube::volume_name::UuidLength;
 
-use crate::settings::ProvisioningFlags;
+use crate::settings::{CapacityFlags, NodeFlags, ProvisioningFlags};
 
 /// Gates of the Go provisioner. `ReleaseLeaderElectionOnExit` has no effect: the lease is always released.
 pub(crate) const FEATURE_GATES: &[FeatureGate] = &[
@@ -64,74 +64,77 @@ pub(crate) struct ProvisionerArgs {
     #[arg(long)]
     pub(crate) enable_pprof: bool,
 
-    /// Not supported yet: pass only the topology of the selected node
+    /// Pass only the topology of the selected node, where there is one
     #[arg(long)]
     strict_topology: bool,
-    /// Not supported yet when false: pass the topology of the whole cluster for immediate binding
+    /// Pass the topology of the whole cluster for claims that are bound at once
     #[arg(long, default_value_t = true)]
     immediate_topology: bool,
-    /// Not supported yet: publish CSIStorageCapacity objects
-    #[arg(long)]
-    enable_capacity: bool,
-    /// Not supported yet: run beside the driver on every node
-    #[arg(long)]
-    node_deployment: bool,
-
-    /// Used with --enable-capacity
-    #[arg(long)]
-    capacity_for_immediate_binding: bool,
-    /// Used with --enable-capacity
-    #[arg(long, default_value = "1m", allow_hyphen_values = true)]
-    capacity_poll_interval: GoDuration,
-    /// Used with --enable-capacity
-    #[arg(long, value_parser = go_int, default_value = "1", allow_hyphen_values = true)]
-    capacity_ownerref_level: i64,
-    /// Used with --enable-capacity
-    #[arg(long, value_parser = go_uint, default_value = "1")]
-    capacity_threads: u64,
-    /// Used with --enable-capacity
-    #[arg(long, value_parser = go_float, default_value = "1", allow_hyphen_values = true)]
-    kube_api_capacity_qps: f64,
-    /// Used with --enable-capacity
-    #[arg(long, value_parser = go_int, default_value = "5", allow_hyphen_values = true)]
-    kube_api_capacity_burst: i64,
-    /// Used with --node-deployment
-    #[arg(long, default_value_t = true)]
-    node_deployment_immediate_binding: bool,
-    /// Used with --node-deployment
-    #[arg(long, default_value = "20s", allow_hyphen_values = true)]
-    node_deployment_base_delay: GoDuration,
-    /// Used with --node-deployment
-    #[arg(long, default_value = "60s", allow_hyphen_values = true)]
-    node_deployment_max_delay: GoDuration,
-    /// Used with claims as data sources, which are not supported yet
-    #[arg(long, value_parser = go_uint, default_value = "1")]
-    cloning_protection_threads: u64,
-    /// Used with snapshots as data sources, which are not supported yet
-    #[arg(long, default_value = "5m", allow_hyphen_values = true)]
-    snapshot_orphan_sweep_interval: GoDuration,
-    /// Used with snapshots as data sources, which are not supported yet
+    /// Refuse to restore a snapshot in another volume mode without the annotation that allows it
     #[arg(long, default_value_t = true)]
     prevent_volume_mode_conversion: bool,
+    /// How many claims at once are released from being the source of a clone
+    #[arg(long, value_parser = go_uint, default_value = "1")]
+    cloning_protection_threads: u64,
+    /// How often snapshots are released from being the source of a volume; 0: never
+    #[arg(long, default_value = "5m", allow_hyphen_values = true)]
+    snapshot_orphan_sweep_interval: GoDuration,
+
+    /// Publish CSIStorageCapacity objects
+    #[arg(long)]
+    enable_capacity: bool,
+    /// Publish them for classes that are bound at once, too
+    #[arg(long)]
+    capacity_for_immediate_binding: bool,
+    /// How often the driver is asked for each capacity
+    #[arg(long, default_value = "1m", allow_hyphen_values = true)]
+    capacity_poll_interval: GoDuration,
+    /// Owner of the objects: -1 none, 0 this pod, 1 its controller, 2 the controller of that, …
+    #[arg(long, value_parser = go_int, default_value = "1", allow_hyphen_values = true)]
+    capacity_ownerref_level: i64,
+    /// How many capacities are asked for at once
+    #[arg(long, value_parser = go_uint, default_value = "1")]
+    capacity_threads: u64,
+    /// Writes of capacity objects each second
+    #[arg(long, value_parser = go_float, allow_hyphen_values = true)]
+    kube_api_capacity_qps: Option<f64>,
+    /// Writes of capacity objects at once
+    #[arg(long, value_parser = go_int, allow_hyphen_values = true)]
+    kube_api_capacity_burst: Option<i64>,
+
+    /// Run beside the driver on every node, and provision for that node
+    #[arg(long)]
+    node_deployment: bool,
+    /// With --node-deployment: compete for claims that are bound at once
+    #[arg(long, default_value_t = true)]
+    node_deployment_immediate_binding: bool,
+    /// With --node-deployment: first delay before such a claim is taken
+    #[arg(long, default_value = "20s", allow_hyphen_values = true)]
+    node_deployment_base_delay: GoDuration,
+    /// With --node-deployment: longest delay before such a claim is taken
+    #[arg(long, default_value = "60s", allow_hyphen_values = true)]
+    node_deployment_max_delay: GoDuration,
 }
 
 /// The flags of this program, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) provisioning: ProvisioningFlags,
+    pub(crate) capacity: Option<CapacityFlags>,
+    pub(crate) node: Option<NodeFlags>,
     pub(crate) worker_threads: usize,
     pub(crate) backoff: Backoff,
     pub(crate) timeout: Duration,
 }
 
 impl ProvisionerArgs {
-    /// Checks the flags that are this program's own.
-    pub(crate) fn config(&self, gates: &FeatureGates) -> Result<Config, Exit> {
-        self.refuse_what_is_missing(gates)?;
-        self.log_what_has_no_effect();
-        let worker_threads = usize::try_from(self.worker_threads).ok().and_then(NonZero::new);
-        let worker_threads = worker_threads
-            .ok_or_else(|| Exit::error("--worker-threads must be at least 1: with 0 no claim is ever provisioned"))?;
+    /// Checks the flags that are this program's own; `env` looks up a variable of the environment.
+    pub(crate) fn config(
+        &self,
+        gates: &FeatureGates,
+        node: Option<NodeFlags>,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Config, Exit> {
         let timeout = positive("--timeout", self.timeout)?;
         let base = positive("--retry-interval-start", self.retry_interval_start)?;
         let max = positive("--retry-interval-max", self.retry_interval_max)?;
@@ -145,56 +148,76 @@ impl ProvisionerArgs {
                 default_fs_type: self.default_fstype.clone(),
                 extra_create_metadata: self.extra_create_metadata,
                 publish_readonly: self.controller_publish_readonly,
+                strict_topology: self.strict_topology,
+                immediate_topology: self.immediate_topology,
+                prevent_mode_conversion: self.prevent_volume_mode_conversion,
+                cloning_protection_threads: at_least_one(
+                    "--cloning-protection-threads",
+                    self.cloning_protection_threads,
+                )?,
+                snapshot_sweep: self.snapshot_orphan_sweep_interval.positive(),
+                cross_namespace_gate: gates.enabled("CrossNamespaceVolumeDataSource"),
                 topology_gate: gates.enabled("Topology"),
                 attributes_class_gate: gates.enabled("VolumeAttributesClass"),
             },
-            worker_threads: worker_threads.get(),
+            capacity: self.capacity(env)?,
+            node,
+            worker_threads: at_least_one("--worker-threads", self.worker_threads)?,
             backoff: Backoff { base: base.min(max), max },
             timeout,
         })
     }
 
-    /// A flag whose feature is missing ends the start: what it asks for would not happen.
-    fn refuse_what_is_missing(&self, gates: &FeatureGates) -> Result<(), Exit> {
-        let asked = [
-            (self.strict_topology, "--strict-topology", "topology"),
-            (!self.immediate_topology, "--immediate-topology=false", "topology"),
-            (self.enable_capacity, "--enable-capacity", "CSIStorageCapacity objects"),
-            (self.node_deployment, "--node-deployment", "distributed provisioning"),
-            (
-                gates.set_explicitly("CrossNamespaceVolumeDataSource") == Some(true),
-                "--feature-gates=CrossNamespaceVolumeDataSource=true",
-                "cross-namespace data sources",
-            ),
-        ];
-        match asked.into_iter().find(|(asked, ..)| *asked) {
-            None => Ok(()),
-            Some((_, flag, feature)) => Err(Exit::error(format!(
-                "{flag}: {feature} not supported by this csi-provisioner yet: remove the flag, or keep the Go csi-provisioner for this driver"
-            ))),
+    fn capacity(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Option<CapacityFlags>, Exit> {
+        if !self.enable_capacity {
+            return Ok(None);
         }
+        let owner_level = u32::try_from(self.capacity_ownerref_level).ok();
+        let namespace = env("NAMESPACE").ok_or_else(|| {
+            Exit::fatal(
+                "--enable-capacity needs the environment variable NAMESPACE: set it to the namespace of this pod",
+            )
+        })?;
+        let pod = env("POD_NAME");
+        if owner_level.is_some() && pod.is_none() {
+            return Err(Exit::fatal(
+                "--enable-capacity needs the environment variable POD_NAME: set it to the name of this pod, or give --capacity-ownerref-level=-1",
+            ));
+        }
+        Ok(Some(CapacityFlags {
+            immediate_binding: self.capacity_for_immediate_binding,
+            poll_interval: positive("--capacity-poll-interval", self.capacity_poll_interval)?,
+            owner_level,
+            threads: at_least_one("--capacity-threads", self.capacity_threads)?,
+            writes_per_second: self.kube_api_capacity_qps,
+            write_burst: self.kube_api_capacity_burst,
+            namespace: Namespace::from(namespace),
+            pod,
+        }))
     }
 
-    /// Flags that tune a feature which is not there change nothing; said once, so that nobody relies on them.
-    fn log_what_has_no_effect(&self) {
-        let tuned = [
-            (self.capacity_for_immediate_binding, "--capacity-for-immediate-binding"),
-            (self.capacity_poll_interval.nanos() != 60_000_000_000, "--capacity-poll-interval"),
-            (self.capacity_ownerref_level != 1, "--capacity-ownerref-level"),
-            (self.capacity_threads != 1, "--capacity-threads"),
-            ((self.kube_api_capacity_qps - 1.0).abs() > f64::EPSILON, "--kube-api-capacity-qps"),
-            (self.kube_api_capacity_burst != 5, "--kube-api-capacity-burst"),
-            (!self.node_deployment_immediate_binding, "--node-deployment-immediate-binding"),
-            (self.node_deployment_base_delay.nanos() != 20_000_000_000, "--node-deployment-base-delay"),
-            (self.node_deployment_max_delay.nanos() != 60_000_000_000, "--node-deployment-max-delay"),
-            (self.cloning_protection_threads != 1, "--cloning-protection-threads"),
-            (self.snapshot_orphan_sweep_interval.nanos() != 300_000_000_000, "--snapshot-orphan-sweep-interval"),
-            (!self.prevent_volume_mode_conversion, "--prevent-volume-mode-conversion"),
-        ];
-        for (_, flag) in tuned.into_iter().filter(|(given, _)| *given) {
-            tracing::warn!(flag, "the flag has no effect: the feature that it tunes is off or not supported yet");
+    /// What `--node-deployment` asks for. As in the Go provisioner, without `NODE_NAME` not even `--version` works.
+    pub(crate) fn node(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Option<NodeFlags>, Exit> {
+        if !self.node_deployment {
+            return Ok(None);
         }
+        let name = env("NODE_NAME").ok_or_else(|| {
+            Exit::fatal(
+                "--node-deployment needs the environment variable NODE_NAME: set it to the name of this pod's node",
+            )
+        })?;
+        Ok(Some(NodeFlags {
+            name: NodeName::from(name),
+            immediate_binding: self.node_deployment_immediate_binding,
+            base_delay: self.node_deployment_base_delay.or_zero(),
+            max_delay: self.node_deployment_max_delay.or_zero(),
+        }))
     }
+}
+
+fn at_least_one(flag: &str, value: u64) -> Result<usize, Exit> {
+    let value = usize::try_from(value).ok().filter(|value| *value > 0);
+    value.ok_or_else(|| Exit::error(format!("{flag} must be at least 1: with 0 its work is never done")))
 }
 
 fn positive(flag: &str, value: GoDuration) -> Result<Duration, Exit> {

@@ -14,10 +14,12 @@ use storage_kube::names::Interner;
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
-use crate::records::{AttachmentProjection, ClaimProjection, ClassProjection, VolumeProjection};
+use crate::records::{
+    AttachmentProjection, ClaimProjection, ClassProjection, CsiNodeProjection, NodeProjection, VolumeProjection,
+};
 use crate::settings::{DriverFacts, Settings};
 use crate::term::{self, Process};
-use crate::term_context::Caches;
+use crate::term_context::{Caches, NodeCaches};
 
 /// How often every object is looked at again, as in the Go provisioner's library.
 const RESYNC: Duration = Duration::from_mins(15);
@@ -30,10 +32,11 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let args: ProvisionerArgs = sidecar::parse(argv)?;
     logging::init(&args.standard.logging()?)?;
     let gates = FeatureGates::new(FEATURE_GATES, &args.feature_gates)?;
+    let node = args.node(&process_env)?;
     if args.standard.version {
         return Err(Exit::version(env!("CARGO_PKG_VERSION")));
     }
-    let config = args.config(&gates)?;
+    let config = args.config(&gates, node, &process_env)?;
     let mut standard = args.standard.validate(&process_env)?;
     standard.log_ignored_flags();
     if let Some(http) = &mut standard.http {
@@ -76,6 +79,8 @@ fn process(config: Config, started: Started<'_>, metrics: ProvisionerMetrics) ->
         names: ProvisionerNames::of(driver),
         driver: DriverFacts::of(&started.info),
         flags: config.provisioning,
+        capacity: config.capacity,
+        node: config.node,
         identity: provisioner_identity(driver),
         timeout: config.timeout,
     });
@@ -120,5 +125,15 @@ pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) 
         first_lists.spawn(tasks, "attachments", task.run());
         attachments
     });
-    Caches { claims, classes, volumes, attachments, first_lists }
+    let nodes = settings.needs_nodes().then(|| {
+        let interner = Arc::new(Interner::new());
+        let projection = NodeProjection { interner: Arc::clone(&interner) };
+        let (nodes, task) = Informer::new(Api::all(client.clone()), projection, None);
+        first_lists.spawn(tasks, "nodes", task.run());
+        let projection = CsiNodeProjection { driver: names.driver.clone(), interner };
+        let (csi_nodes, task) = Informer::new(Api::all(client.clone()), projection, None);
+        first_lists.spawn(tasks, "csi nodes", task.run());
+        NodeCaches { nodes, csi_nodes }
+    });
+    Caches { claims, classes, volumes, attachments, nodes, first_lists }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use controller_runtime::{Backoff, EventRecorder, EventWriter, InformerError, Term, WorkQueueMetrics, run_workers};
+use controller_runtime::{Backoff, EventRecorder, EventWriter, Term, WorkQueueMetrics, run_workers};
 use csi_client::Driver;
 use kube::Client;
 use parking_lot::Mutex;
@@ -107,28 +107,13 @@ async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &Cancellat
 /// Returns when no cache is older than the start of the term: what the previous leader did must be seen before anything
 /// is deleted.
 async fn current(process: &Process) {
-    let caches = &process.caches;
     if !process.elects {
-        tokio::join!(caches.claims.synced(), caches.classes.synced(), caches.volumes.synced());
-        if let Some(attachments) = &caches.attachments {
-            attachments.synced().await;
-        }
+        process.caches.synced().await;
         return;
     }
-    if let Err(error) = caught_up(caches).await {
+    if let Err(error) = process.caches.caught_up().await {
         // A cache has no task any more, which ends the process.
         error!(err = %error, "the caches will not be known to be current, no work is done");
         std::future::pending::<()>().await;
     }
-}
-
-async fn caught_up(caches: &Caches) -> Result<(), InformerError> {
-    let attachments = async {
-        match &caches.attachments {
-            Some(attachments) => attachments.caught_up().await,
-            None => Ok(()),
-        }
-    };
-    tokio::try_join!(caches.claims.caught_up(), caches.classes.caught_up(), caches.volumes.caught_up(), attachments)?;
-    Ok(())
 }

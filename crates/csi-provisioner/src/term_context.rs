@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{Backoff, EventRecorder, Informer, WorkQueue, WorkQueueMetrics};
+use controller_runtime::{Backoff, EventRecorder, Informer, InformerError, WorkQueue, WorkQueueMetrics};
 use csi_client::ControllerClient;
 use parking_lot::Mutex;
 use sidecar::FirstLists;
@@ -15,7 +15,8 @@ use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::metrics::ProvisionerMetrics;
 use crate::records::{
-    AttachmentProjection, ClaimProjection, ClaimRecord, ClassProjection, ClassRecord, VolumeProjection, VolumeRecord,
+    AttachmentProjection, ClaimProjection, ClaimRecord, ClassProjection, ClassRecord, CsiNodeProjection,
+    NodeProjection, VolumeProjection, VolumeRecord,
 };
 use crate::save_volume::UnsavedVolume;
 use crate::settings::Settings;
@@ -28,11 +29,48 @@ pub(crate) struct Caches {
     pub(crate) volumes: Informer<VolumeProjection>,
     /// Only for drivers that attach.
     pub(crate) attachments: Option<Informer<AttachmentProjection>>,
+    /// Only where the nodes decide what is asked of the driver.
+    pub(crate) nodes: Option<NodeCaches>,
     /// Begun when the first term begins, if not before.
     pub(crate) first_lists: FirstLists,
 }
 
+/// The nodes of the cluster and what the driver told the kubelet there.
+pub(crate) struct NodeCaches {
+    pub(crate) nodes: Informer<NodeProjection>,
+    pub(crate) csi_nodes: Informer<CsiNodeProjection>,
+}
+
 impl Caches {
+    /// Waits for the first list of each cache.
+    pub(crate) async fn synced(&self) {
+        tokio::join!(self.claims.synced(), self.classes.synced(), self.volumes.synced());
+        if let Some(attachments) = &self.attachments {
+            attachments.synced().await;
+        }
+        if let Some(nodes) = &self.nodes {
+            tokio::join!(nodes.nodes.synced(), nodes.csi_nodes.synced());
+        }
+    }
+
+    /// Waits until no cache is older than this call.
+    pub(crate) async fn caught_up(&self) -> Result<(), InformerError> {
+        let attachments = async {
+            match &self.attachments {
+                Some(attachments) => attachments.caught_up().await,
+                None => Ok(()),
+            }
+        };
+        let nodes = async {
+            match &self.nodes {
+                Some(nodes) => tokio::try_join!(nodes.nodes.caught_up(), nodes.csi_nodes.caught_up()).map(drop),
+                None => Ok(()),
+            }
+        };
+        let (claims, classes, volumes) = (self.claims.caught_up(), self.classes.caught_up(), self.volumes.caught_up());
+        tokio::try_join!(claims, classes, volumes, attachments, nodes).map(drop)
+    }
+
     /// Names of the attachments of a volume, whatever their state.
     pub(crate) fn attachments_of(&self, volume: &VolumeName) -> Vec<Box<str>> {
         self.attachments.as_ref().map(|attachments| attachments.in_group(volume)).unwrap_or_default()

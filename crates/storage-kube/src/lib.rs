@@ -8,7 +8,8 @@
 //! 3. [`volume_name`] names the volume, [`quantity`] its size, [`access_mode`], [`fs_type`] and
 //!    [`volume_capability`] how it is used, [`parameters`] what of the class the driver gets.
 //! 4. [`secret_ref`] finds the secrets of the class, [`credentials`] reads one of them.
-//! 5. [`finalizers`] protects the volume that comes back.
+//! 5. [`topology`] says which nodes reach it.
+//! 6. [`finalizers`] protects the volume that comes back.
 //!
 //! [`in_tree`] knows which plugin built into Kubernetes each driver replaces.
 //!
@@ -31,6 +32,7 @@ pub mod parameters;
 pub mod quantity;
 pub mod reclaim_policy;
 pub mod secret_ref;
+pub mod topology;
 pub mod uid;
 pub mod volume_capability;
 pub mod volume_mode;

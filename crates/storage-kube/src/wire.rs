@@ -12,6 +12,7 @@
 mod csi_node;
 mod from_json;
 mod metadata;
+mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod presence;
@@ -19,6 +20,7 @@ mod storage_class;
 mod volume_attachment;
 
 pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
+pub use node::NodeMetadata;
 pub use persistent_volume::{
     ClaimReference, CsiSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, SecretReference,
     VolumePhase,
@@ -27,7 +29,7 @@ pub use persistent_volume_claim::{
     ClaimPhase, DataSource, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, Requests,
     Resources,
 };
-pub use storage_class::{BindingMode, StorageClass};
+pub use storage_class::{AllowedTopology, BindingMode, LabelValues, StorageClass};
 pub use volume_attachment::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus};
 
 pub use crate::{access_mode::AccessMode, reclaim_policy::ReclaimPolicy, volume_mode::VolumeMode};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use controller_runtime::Projection;
 use storage_kube::names::ClassName;
 use storage_kube::uid::Uid;
-use storage_kube::wire::{BindingMode, ReclaimPolicy, StorageClass};
+use storage_kube::wire::{AllowedTopology, BindingMode, ReclaimPolicy, StorageClass};
 
 use crate::migration::ProvisionerNames;
 
@@ -31,6 +31,7 @@ pub(crate) struct ClassRecord {
     pub(crate) reclaim_policy: Option<ReclaimPolicy>,
     pub(crate) mount_options: Vec<String>,
     pub(crate) binding_mode: Option<BindingMode>,
+    pub(crate) allowed_topologies: Vec<AllowedTopology>,
 }
 
 /// Keeps every class; a cluster has few.
@@ -66,6 +67,7 @@ impl Projection for ClassProjection {
             reclaim_policy: class.reclaim_policy,
             mount_options: class.mount_options,
             binding_mode: class.volume_binding_mode,
+            allowed_topologies: class.allowed_topologies,
         })
     }
 }

@@ -19,8 +19,18 @@ use crate::settings::{DriverFacts, Settings};
 pub(super) fn settings() -> Settings {
     Settings {
         names: ProvisionerNames::of(DRIVER),
-        driver: DriverFacts { provisions: true, attaches: false, topology: false, access_modes: Mapping::Basic },
+        driver: DriverFacts {
+            provisions: true,
+            attaches: false,
+            topology: false,
+            snapshots: false,
+            clones: false,
+            modifies: false,
+            access_modes: Mapping::Basic,
+        },
         flags: flags(),
+        capacity: None,
+        node: None,
         identity: "test-provisioner".to_owned(),
         timeout: Duration::from_secs(10),
     }

@@ -6,10 +6,16 @@ use sidecar::feature_gates::FeatureGates;
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
 
 fn config(flags: &[&str]) -> Result<Config, sidecar::Exit> {
+    config_in(flags, &[])
+}
+
+fn config_in(flags: &[&str], environment: &[(&str, &str)]) -> Result<Config, sidecar::Exit> {
     let argv = std::iter::once("csi-provisioner").chain(flags.iter().copied()).map(Into::into);
     let args: ProvisionerArgs = sidecar::parse(argv)?;
     let gates = FeatureGates::new(FEATURE_GATES, &args.feature_gates)?;
-    args.config(&gates)
+    let env = |name: &str| environment.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned());
+    let node = args.node(&env)?;
+    args.config(&gates, node, &env)
 }
 
 fn refusal(flags: &[&str]) -> (u8, String) {
@@ -29,23 +35,26 @@ fn defaults_are_those_of_the_go_provisioner() {
 }
 
 #[test]
-fn what_asks_for_a_missing_feature_ends_the_start_and_names_it() {
+fn flags_that_need_the_environment_say_so() {
+    let pod = ("POD_NAME", "provisioner-0");
+    let namespace = ("NAMESPACE", "storage");
     let cases = [
-        ("--strict-topology", "topology"),
-        ("--strict-topology=true", "topology"),
-        ("--immediate-topology=false", "topology"),
-        ("--enable-capacity", "CSIStorageCapacity"),
-        ("--node-deployment", "distributed provisioning"),
-        ("--feature-gates=CrossNamespaceVolumeDataSource=true", "cross-namespace"),
+        (&["--enable-capacity"][..], &[][..], "NAMESPACE"),
+        (&["--enable-capacity"], &[pod], "NAMESPACE"),
+        (&["--enable-capacity"], &[namespace], "POD_NAME"),
+        (&["--enable-capacity", "--capacity-ownerref-level=0"], &[namespace], "POD_NAME"),
+        (&["--node-deployment"], &[pod, namespace], "NODE_NAME"),
     ];
-    assert_eq!(cases.len(), 6);
-    for (flag, feature) in cases {
-        let (code, message) = refusal(&[flag]);
-        assert_eq!(code, 1, "{flag}");
-        assert!(message.contains(flag.split('=').next().unwrap()) && message.contains(feature), "{message}");
+    assert_eq!(cases.len(), 5);
+    for (flags, environment, variable) in cases {
+        let exit = config_in(flags, environment).expect_err(variable);
+        assert_eq!(exit.code, 255, "{flags:?}");
+        assert!(exit.message.contains(variable), "{}", exit.message);
     }
-    assert!(config(&["--strict-topology=false", "--immediate-topology", "--feature-gates=Topology=false"]).is_ok());
-    assert!(config(&["--feature-gates=AllAlpha=true"]).is_ok(), "asks for nothing by name; such claims get an event");
+    let config = config_in(&["--enable-capacity", "--capacity-ownerref-level=-1"], &[namespace]).unwrap();
+    assert_eq!(config.capacity.unwrap().owner_level, None, "without an owner no pod needs to be known");
+    let config = config_in(&["--node-deployment"], &[("NODE_NAME", "n1")]).unwrap();
+    assert_eq!(config.node.unwrap().name.as_str(), "n1");
 }
 
 #[test]

@@ -30,6 +30,12 @@ pub(super) fn flags() -> ProvisioningFlags {
         default_fs_type: "ext4".to_owned(),
         extra_create_metadata: false,
         publish_readonly: false,
+        strict_topology: false,
+        immediate_topology: true,
+        prevent_mode_conversion: true,
+        cloning_protection_threads: 1,
+        snapshot_sweep: Some(Duration::from_mins(5)),
+        cross_namespace_gate: false,
         topology_gate: true,
         attributes_class_gate: true,
     }
@@ -62,21 +68,30 @@ impl Scene {
 
     /// Starts with other flags or another driver.
     pub(super) async fn with(flags: ProvisioningFlags, identity: impl FnOnce(&mut Identity)) -> Self {
-        Self::build(flags, identity, |_| (), Replica::Only).await
+        Self::configured(|settings| settings.flags = flags, identity, |_| ()).await
+    }
+
+    /// Starts with other settings or another driver; `prepare` acts on the API server before.
+    pub(super) async fn configured(
+        configure: impl FnOnce(&mut Settings),
+        identity: impl FnOnce(&mut Identity),
+        prepare: impl FnOnce(&FakeApiServer),
+    ) -> Self {
+        Self::build(configure, identity, prepare, Replica::Only).await
     }
 
     /// Starts as a replica that shares its work with others; `prepare` acts on the API server before.
     pub(super) async fn electing(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        Self::build(flags(), |_| (), prepare, Replica::AfterStandby).await
+        Self::build(|_| (), |_| (), prepare, Replica::AfterStandby).await
     }
 
     /// The same, with the lease won before the first list.
     pub(super) async fn leading_at_once(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        Self::build(flags(), |_| (), prepare, Replica::AtOnce).await
+        Self::build(|_| (), |_| (), prepare, Replica::AtOnce).await
     }
 
     async fn build(
-        flags: ProvisioningFlags,
+        configure: impl FnOnce(&mut Settings),
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer),
         replica: Replica,
@@ -97,13 +112,17 @@ impl Scene {
         tasks.spawn("connection", async move { panic!("{}", connection.run().await) });
         let info = client.ready().await;
         let driver_name = info.name.to_string();
-        let settings = Arc::new(Settings {
+        let mut settings = Settings {
             names: ProvisionerNames::of(info.name.as_ref()),
             driver: DriverFacts::of(&info),
-            flags,
+            flags: flags(),
+            capacity: None,
+            node: None,
             identity: "1790000000000-1234-test".to_owned(),
             timeout,
-        });
+        };
+        configure(&mut settings);
+        let settings = Arc::new(settings);
         let process = Arc::new(Process {
             caches: Arc::new(start_caches(&settings, &api.client(), &tasks)),
             settings,
@@ -119,8 +138,7 @@ impl Scene {
         });
         if replica == Replica::AfterStandby {
             // A list that began before the lease was won is not enough, so let them all be over.
-            let caches = &process.caches;
-            tokio::join!(caches.claims.synced(), caches.classes.synced(), caches.volumes.synced());
+            process.caches.synced().await;
         }
         let shutdown = CancellationToken::new();
         let (end, ended) = oneshot::channel();

@@ -36,4 +36,7 @@ pub struct CsiNodeDriver {
     /// What the driver calls the node.
     #[serde(rename = "nodeID")]
     pub node_id: String,
+    /// Labels of the node that tell where it is; none when the driver has no topology.
+    #[serde(rename = "topologyKeys", deserialize_with = "null_as_default")]
+    pub topology_keys: Vec<String>,
 }

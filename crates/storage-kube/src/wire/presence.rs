@@ -13,8 +13,3 @@ pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + D
 pub(super) fn is_set<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(Option::<IgnoredAny>::deserialize(deserializer)?.is_some())
 }
-
-/// Whether the field is a list with at least one entry.
-pub(super) fn has_entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Ok(Option::<Vec<IgnoredAny>>::deserialize(deserializer)?.is_some_and(|entries| !entries.is_empty()))
-}

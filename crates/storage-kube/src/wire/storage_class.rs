@@ -6,10 +6,7 @@ use k8s_openapi::{api::storage::v1 as full, apimachinery::pkg::apis::meta::v1::O
 use kube::Resource;
 use serde::Deserialize;
 
-use super::{
-    metadata::slim,
-    presence::{has_entries, null_as_default},
-};
+use super::{metadata::slim, presence::null_as_default};
 use crate::reclaim_policy::ReclaimPolicy;
 
 /// A class, read-only.
@@ -33,9 +30,29 @@ pub struct StorageClass {
     pub mount_options: Vec<String>,
     /// When claims are provisioned; the API server fills in Immediate.
     pub volume_binding_mode: Option<BindingMode>,
-    /// Whether `allowedTopologies` has an entry.
-    #[serde(default, rename = "allowedTopologies", deserialize_with = "has_entries")]
-    pub has_allowed_topologies: bool,
+    /// Where volumes may be: in one of these.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub allowed_topologies: Vec<AllowedTopology>,
+}
+
+/// One term of `allowedTopologies` (core/v1 `TopologySelectorTerm`): all of its expressions hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AllowedTopology {
+    /// The expressions.
+    #[serde(deserialize_with = "null_as_default")]
+    pub match_label_expressions: Vec<LabelValues>,
+}
+
+/// A label and the values it may have (core/v1 `TopologySelectorLabelRequirement`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LabelValues {
+    /// The label.
+    pub key: String,
+    /// One of these.
+    #[serde(deserialize_with = "null_as_default")]
+    pub values: Vec<String>,
 }
 
 crate::open_enum::open_enum! {

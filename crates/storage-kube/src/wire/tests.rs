@@ -142,14 +142,15 @@ fn a_class_and_an_attachment() {
         "metadata": metadata(&json!({})),
         "provisioner": "d", "parameters": { "fstype": "xfs" }, "reclaimPolicy": "Retain", "mountOptions": ["a", "b"],
         "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
-        "allowedTopologies": [{ "matchLabelExpressions": [] }],
+        "allowedTopologies": [{ "matchLabelExpressions": [{ "key": "zone", "values": ["a", "b"] }] }],
     }));
     assert_eq!(class.provisioner, "d");
     assert_eq!(class.parameters["fstype"], "xfs");
     assert_eq!(class.reclaim_policy, Some(ReclaimPolicy::Retain));
     assert_eq!(class.mount_options, ["a", "b"]);
     assert_eq!(class.volume_binding_mode, Some(BindingMode::WaitForFirstConsumer));
-    assert!(class.has_allowed_topologies);
+    let zones = LabelValues { key: "zone".into(), values: vec!["a".into(), "b".into()] };
+    assert_eq!(class.allowed_topologies, [AllowedTopology { match_label_expressions: vec![zones] }]);
 
     let attachment: VolumeAttachment = decode(&json!({
         "metadata": metadata(&json!({})),
@@ -183,7 +184,7 @@ fn absent_fields_and_nulls_are_the_same() {
         assert!(volume.spec.csi.is_none() && volume.spec.claim_ref.is_none() && volume.spec.reclaim_policy.is_none());
         assert_eq!((volume.class_name(), volume.status.phase), ("", None));
         let class: StorageClass = decode(&body);
-        assert!(class.parameters.is_empty() && class.mount_options.is_empty() && !class.has_allowed_topologies);
+        assert!(class.parameters.is_empty() && class.mount_options.is_empty() && class.allowed_topologies.is_empty());
         let attachment: VolumeAttachment = decode(&body);
         assert_eq!(attachment.spec.source.persistent_volume_name, None);
         assert_eq!(attachment.metadata, ObjectMeta::default());

@@ -32,6 +32,8 @@ pub(super) async fn observe(setup: &Setup, side: Side) -> Result<BTreeMap<String
     let settings = super::settings(&scene, side).await?;
     let mut attacher = setup.flags.iter().fold(settings, |settings, flag| settings.flag(flag)).start()?;
     super::works(&mut attacher, side).await?;
+    // The Go attacher starts its work before its cache of nodes is filled.
+    fence(&scene).await.with_context(|| attacher.process().tail())?;
     let lives = try_join_all(setup.scenarios.iter().map(|scenario| live(&scene, scenario))).await;
     let lives = lives.with_context(|| attacher.process().tail())?;
     fence(&scene).await.with_context(|| attacher.process().tail())?;
