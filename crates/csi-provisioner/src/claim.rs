@@ -110,7 +110,7 @@ async fn prepare(
     class: &Arc<ClassRecord>,
 ) -> Result<Plan, ProvisionError> {
     let mut plan = request::plan(&term.settings, claim, class)?;
-    plan.request.accessibility_requirements = accessibility(term, claim, class)?;
+    plan.accessibility = accessibility(term, claim, class)?;
     if let Some(secret) = &plan.secrets.provisioner {
         plan.request.secrets = credentials::fetch(&term.api, secret).await?.expose();
     }

@@ -82,10 +82,11 @@ impl ProvisionError {
     /// What is done about it. CSI spec "CreateVolume Errors"; contract of the Go provisioner for the codes it leaves open.
     pub(crate) fn disposition(&self) -> Disposition {
         match self {
-            Self::ClassMissing { .. } | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
-            Self::Plan(error) => Disposition::BackOff(error.memory()),
             Self::Topology(error) if error.needs_another_node() => Disposition::Reschedule,
-            Self::Topology(_) => Disposition::BackOff(Memory::Unchanged),
+            Self::ClassMissing { .. } | Self::Topology(_) | Self::Credentials(_) => {
+                Disposition::BackOff(Memory::Unchanged)
+            }
+            Self::Plan(error) => Disposition::BackOff(error.memory()),
             Self::NoVolume | Self::TooSmallAndLeft { .. } => Disposition::BackOff(Memory::Remember),
             Self::TooSmall { .. } => Disposition::BackOff(Memory::Forget),
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),

@@ -21,7 +21,7 @@ pub(crate) mod spread;
 
 use std::sync::Arc;
 
-use csi_proto::csi::v1::{Topology, TopologyRequirement};
+use csi_proto::csi::v1::TopologyRequirement;
 use storage_kube::names::{ClaimName, NodeName};
 use storage_kube::topology::Segment;
 use storage_kube::wire::AllowedTopology;
@@ -29,6 +29,43 @@ use storage_kube::wire::AllowedTopology;
 use crate::settings::ProvisioningFlags;
 use cluster::ClusterView;
 use error::TopologyError;
+
+/// Where the volume may be and where it is wanted first. Shared with all claims that may go to the same places, since
+/// there are drivers for which each node is a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Requirement {
+    /// Ordered, each once, at least one.
+    requisite: Arc<[Segment]>,
+    /// Index of the most preferred; the others follow around.
+    first: usize,
+}
+
+impl Requirement {
+    /// Preferred from `first` on; `None` without any place.
+    fn new(requisite: Arc<[Segment]>, first: usize) -> Option<Self> {
+        (first < requisite.len()).then_some(Self { requisite, first })
+    }
+
+    /// The volume must be in one of these.
+    pub(crate) fn requisite(&self) -> &[Segment] {
+        &self.requisite
+    }
+
+    /// The same, the most preferred first.
+    pub(crate) fn preferred(&self) -> impl Iterator<Item = &Segment> {
+        let (later, sooner) = self.requisite.split_at(self.first);
+        sooner.iter().chain(later)
+    }
+}
+
+impl From<&Requirement> for TopologyRequirement {
+    fn from(requirement: &Requirement) -> Self {
+        Self {
+            requisite: requirement.requisite().iter().map(Into::into).collect(),
+            preferred: requirement.preferred().map(Into::into).collect(),
+        }
+    }
+}
 
 /// What is asked of the driver for a claim of this name, with this node selected, of a class that allows these places.
 /// `None`: nothing is asked, the driver decides alone.
@@ -38,7 +75,7 @@ pub(crate) fn requirement(
     node: Option<&NodeName>,
     allowed: &[AllowedTopology],
     cluster: &ClusterView,
-) -> Result<Option<TopologyRequirement>, TopologyError> {
+) -> Result<Option<Requirement>, TopologyError> {
     match node {
         Some(node) => for_node(flags, node, allowed, cluster),
         None => for_any_node(flags, claim, allowed, cluster),
@@ -50,7 +87,7 @@ fn for_node(
     node: &NodeName,
     allowed: &[AllowedTopology],
     cluster: &ClusterView,
-) -> Result<Option<TopologyRequirement>, TopologyError> {
+) -> Result<Option<Requirement>, TopologyError> {
     let place = cluster.place(node)?;
     let requisite = if allowed.is_empty() { None } else { Some(allowed::segments(allowed)) };
     let forbidden = || TopologyError::NotAllowed { node: node.clone(), segment: place.segment.clone() };
@@ -58,14 +95,14 @@ fn for_node(
         if requisite.is_some_and(|allowed| !allowed.iter().any(|segment| segment.is_subset_of(&place.segment))) {
             return Err(forbidden());
         }
-        return Ok(in_order(std::slice::from_ref(&place.segment), 0));
+        return Ok(Requirement::new(Arc::new([place.segment]), 0));
     }
     let requisite = requisite.unwrap_or_else(|| cluster.with_keys(&place.keys));
     if requisite.is_empty() {
         return Ok(None);
     }
     let first = requisite.iter().position(|segment| segment.is_subset_of(&place.segment)).ok_or_else(forbidden)?;
-    Ok(in_order(&requisite, first))
+    Ok(Requirement::new(requisite, first))
 }
 
 fn for_any_node(
@@ -73,23 +110,14 @@ fn for_any_node(
     claim: &ClaimName,
     allowed: &[AllowedTopology],
     cluster: &ClusterView,
-) -> Result<Option<TopologyRequirement>, TopologyError> {
-    let requisite: Arc<[Segment]> = if !allowed.is_empty() {
+) -> Result<Option<Requirement>, TopologyError> {
+    let requisite = if !allowed.is_empty() {
         allowed::segments(allowed)
     } else if flags.immediate_topology {
         cluster.everywhere()?
     } else {
         return Ok(None);
     };
-    Ok(in_order(&requisite, spread::first(claim.as_str(), requisite.len())))
-}
-
-/// All of them, and preferred from `first` on around.
-fn in_order(requisite: &[Segment], first: usize) -> Option<TopologyRequirement> {
-    if requisite.is_empty() {
-        return None;
-    }
-    let (later, sooner) = requisite.split_at(first.min(requisite.len()));
-    let preferred = sooner.iter().chain(later).map(Topology::from).collect();
-    Some(TopologyRequirement { requisite: requisite.iter().map(Topology::from).collect(), preferred })
+    let first = spread::first(claim.as_str(), requisite.len());
+    Ok(Requirement::new(requisite, first))
 }

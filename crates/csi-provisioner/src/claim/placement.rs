@@ -1,11 +1,9 @@
 //! Where the volume of a claim may be, asked once before its first call.
 
-use csi_proto::csi::v1::TopologyRequirement;
-
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::term_context::TermContext;
 use crate::topology::error::TopologyError;
-use crate::topology::requirement;
+use crate::topology::{Requirement, requirement};
 
 /// What is asked of the driver; `None` where topology has no say. A claim whose place is not known yet is woken when the
 /// nodes change.
@@ -13,7 +11,7 @@ pub(crate) fn accessibility(
     term: &TermContext,
     claim: &ClaimRecord,
     class: &ClassRecord,
-) -> Result<Option<TopologyRequirement>, TopologyError> {
+) -> Result<Option<Requirement>, TopologyError> {
     let Some(cluster) = &term.cluster else { return Ok(None) };
     let node = claim.node();
     // Nothing awaits from the look at the nodes to the note that the claim waits for them, so no change is missed.

@@ -43,6 +43,7 @@ pub(super) fn class_record(class: Value) -> Arc<ClassRecord> {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each thing that may be known")]
 struct Known {
     claim: Option<Value>,
     class: Option<Value>,

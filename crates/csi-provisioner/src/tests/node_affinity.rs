@@ -32,17 +32,17 @@ fn required(terms: Value) -> Value {
 fn each_place_is_a_term() {
     let is = |key: &str, value: &str| json!({ "key": key, "operator": "In", "values": [value] });
     let zone = |value: &str| json!({ "matchExpressions": [is("zone", value)] });
-    let cases: [(&str, &[&[(&str, &str)]], Value); 6] = [
-        ("none", &[], Value::Null),
-        ("one segment", &[&[("zone", "1")]], required(json!([zone("1")]))),
+    let cases = [
+        ("none", &[][..], Value::Null),
+        ("one segment", &[&[("zone", "1")][..]], required(json!([zone("1")]))),
         (
             "two keys",
-            &[&[("zone", "1"), ("rack", "2")]],
+            &[&[("zone", "1"), ("rack", "2")][..]],
             required(json!([{ "matchExpressions": [is("rack", "2"), is("zone", "1")] }])),
         ),
-        ("two places", &[&[("zone", "1")], &[("zone", "2")]], required(json!([zone("1"), zone("2")]))),
-        ("one without segments", &[&[], &[("zone", "2")]], required(json!([zone("2")]))),
-        ("all without segments", &[&[], &[]], Value::Null),
+        ("two places", &[&[("zone", "1")][..], &[("zone", "2")]], required(json!([zone("1"), zone("2")]))),
+        ("one without segments", &[&[][..], &[("zone", "2")]], required(json!([zone("2")]))),
+        ("all without segments", &[&[][..], &[]], Value::Null),
     ];
     assert_eq!(cases.len(), 6);
     for (case, places, expected) in cases {

@@ -1,7 +1,6 @@
 //! Nodes that registered different keys, one node alone, and what an aggregate costs.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use storage_kube::names::{ClaimName, NodeName};
 use storage_kube::topology::Segment;
@@ -57,7 +56,7 @@ fn the_keys_of_the_selected_node_decide_for_all() {
     for (selected, expected) in cases {
         let node = NodeName::from(selected);
         let asked = requirement(&flags(), &ClaimName::from("data"), Some(&node), &[], &view(&nodes)).unwrap().unwrap();
-        assert_eq!(segments(&asked).1, expected, "{selected}");
+        assert_eq!(segments(&(&asked).into()).1, expected, "{selected}");
     }
 }
 
@@ -96,30 +95,22 @@ fn large(nodes: u32) -> ClusterView {
     ClusterView::of_nodes(DRIVER, facts)
 }
 
-/// The nodes are looked at once, not once for each claim.
+/// The nodes are looked at once, not once for each claim, and their places are kept once.
 #[test]
 fn a_thousand_claims_in_a_cluster_of_5000_nodes_cost_one_look_at_the_nodes() {
     let cluster = large(5000);
-    let ask = |node: Option<&NodeName>| {
-        for number in 0..1000 {
-            let claim = ClaimName::from(format!("data-web-{number}"));
-            let asked = requirement(&flags(), &claim, node, &[], &cluster).unwrap().unwrap();
-            assert_eq!(asked.requisite.len(), 9);
-        }
-    };
     let selected = NodeName::from("node-04711");
     for node in [None, Some(&selected)] {
-        let begun = Instant::now();
-        requirement(&flags(), &ClaimName::from("data"), node, &[], &cluster).unwrap();
-        let first = begun.elapsed();
-        let begun = Instant::now();
-        ask(node);
-        let thousand = begun.elapsed();
-        println!("first {first:?}, a thousand more {thousand:?}");
-        assert!(Arc::ptr_eq(&cluster.everywhere().unwrap(), &cluster.everywhere().unwrap()));
-        assert!(thousand < first * 500, "one look takes {first:?}, a thousand claims {thousand:?}");
+        let ask = |number: u32| {
+            let claim = ClaimName::from(format!("data-web-{number}"));
+            requirement(&flags(), &claim, node, &[], &cluster).unwrap().unwrap()
+        };
+        let first = ask(0);
+        assert_eq!(first.requisite().len(), 9);
+        for number in 1..1000 {
+            assert!(std::ptr::eq(ask(number).requisite(), first.requisite()));
+        }
+        cluster.changed();
+        assert!(!std::ptr::eq(ask(0).requisite(), first.requisite()), "a change of a node ends it");
     }
-    let before = cluster.everywhere().unwrap();
-    cluster.changed();
-    assert!(!Arc::ptr_eq(&before, &cluster.everywhere().unwrap()), "a change ends it");
 }

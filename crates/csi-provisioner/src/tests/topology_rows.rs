@@ -23,7 +23,7 @@ fn asked(
 ) -> Result<Asked, TopologyError> {
     let node = selected.map(NodeName::from);
     let asked = requirement(flags, &ClaimName::from(claim), node.as_ref(), &allowed_record(allowed), &view(nodes))?;
-    Ok(asked.as_ref().map(segments))
+    Ok(asked.map(|asked| segments(&(&asked).into())))
 }
 
 fn lax() -> ProvisioningFlags {

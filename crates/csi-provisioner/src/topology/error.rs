@@ -51,8 +51,11 @@ impl TopologyError {
         match self {
             Self::NoCsiNode { .. } | Self::NoNode { .. } | Self::NotRegistered { .. } => true,
             // The node is there and so is the driver: labels follow, or somebody must repair it or the class.
-            Self::NoKeys { .. } | Self::NoLabel { .. } | Self::NotAllowed { .. } => false,
-            Self::NoKeysAnywhere { .. } | Self::NoLabelsAnywhere { .. } => false,
+            Self::NoKeys { .. }
+            | Self::NoLabel { .. }
+            | Self::NotAllowed { .. }
+            | Self::NoKeysAnywhere { .. }
+            | Self::NoLabelsAnywhere { .. } => false,
         }
     }
 }
