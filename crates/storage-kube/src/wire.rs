@@ -11,6 +11,7 @@
 
 mod csi_node;
 mod from_json;
+mod in_tree_source;
 mod metadata;
 mod node;
 mod persistent_volume;
@@ -20,6 +21,7 @@ mod storage_class;
 mod volume_attachment;
 
 pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
+pub use in_tree_source::InTreeSource;
 pub use node::NodeMetadata;
 pub use persistent_volume::{
     ClaimReference, CsiSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, SecretReference,
