@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use controller_runtime::{EventKind, Outcome};
 use csi_client::CallError;
-use csi_proto::csi::v1::Volume;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
@@ -23,7 +22,7 @@ use tracing::{error, info, warn};
 
 use crate::create_volume::{create_volume, request};
 use crate::error::{Disposition, Memory, ProvisionError};
-use crate::persistent_volume::persistent_volume;
+use crate::persistent_volume::NewVolume;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::save_volume::{self, UnsavedVolume};
 use crate::still_wanted::{until_drained, while_claimed};
@@ -135,10 +134,10 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
 }
 
 /// The volume exists: writes its object, or puts it aside, and only then forgets the call.
-async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: Volume) {
-    let object = persistent_volume(&term.settings, plan, &volume);
+async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: NewVolume) {
+    let NewVolume { object, handle } = volume;
     let claim_waits = term.provisioned(&plan.claim.uid);
-    let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle: volume.volume_id, object, claim_waits };
+    let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle, object, claim_waits };
     save_volume::save(term, unsaved).await;
     term.in_progress.end(&plan.claim.uid);
 }

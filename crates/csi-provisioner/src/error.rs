@@ -4,6 +4,8 @@ use csi_client::{CallError, Meaning, Rpc, meaning};
 use storage_kube::{access_mode, credentials, fs_type, parameters, quantity, secret_ref, volume_name};
 use thiserror::Error;
 
+use crate::migration::NotInTree;
+
 /// Why no request can be made of a claim and its class.
 #[derive(Debug, Error)]
 pub(crate) enum PlanError {
@@ -16,6 +18,8 @@ pub(crate) enum PlanError {
         "claim selectors are not supported by dynamic provisioning: remove spec.selector, or bind the claim to an existing volume"
     )]
     Selector,
+    #[error("the StorageClass cannot be translated for its CSI driver: {0}")]
+    Class(#[from] csi_translation::Error),
     #[error(transparent)]
     Name(#[from] volume_name::Error),
     #[error(transparent)]
@@ -49,6 +53,14 @@ pub(crate) enum ProvisionError {
         "CSI driver created a volume of {actual} bytes where {requested} were requested, and deleting it again failed: {why}"
     )]
     TooSmallAndLeft { requested: i64, actual: i64, why: String },
+    #[error(
+        "CSI driver created volume {handle}, which cannot be one of the class's in-tree plugin; it was deleted again: {source}"
+    )]
+    NotInTree { handle: String, source: Box<NotInTree> },
+    #[error(
+        "CSI driver created volume {handle}, which cannot be one of the class's in-tree plugin, and deleting it again failed ({why}): {source}"
+    )]
+    NotInTreeAndLeft { handle: String, source: Box<NotInTree>, why: String },
 }
 
 /// What becomes of the memory of a call in progress.
@@ -77,8 +89,10 @@ impl ProvisionError {
         match self {
             Self::ClassMissing { .. } | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
             Self::Plan(error) => Disposition::BackOff(error.memory()),
-            Self::NoVolume | Self::TooSmallAndLeft { .. } => Disposition::BackOff(Memory::Remember),
-            Self::TooSmall { .. } => Disposition::BackOff(Memory::Forget),
+            Self::NoVolume | Self::TooSmallAndLeft { .. } | Self::NotInTreeAndLeft { .. } => {
+                Disposition::BackOff(Memory::Remember)
+            }
+            Self::TooSmall { .. } | Self::NotInTree { .. } => Disposition::BackOff(Memory::Forget),
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),
@@ -96,6 +110,7 @@ impl PlanError {
             Self::SecretRef(_) => Memory::Unchanged,
             Self::NoDynamicProvisioning { .. }
             | Self::Selector
+            | Self::Class(_)
             | Self::Name(_)
             | Self::FsType(_)
             | Self::AccessMode(_)
@@ -110,11 +125,16 @@ impl PlanError {
 pub(crate) enum ReclaimError {
     #[error("CSI driver {driver} cannot delete volumes: it must report CONTROLLER_SERVICE and CREATE_DELETE_VOLUME")]
     NoDynamicProvisioning { driver: String },
+    #[error("the volume cannot be translated for its CSI driver: {0}")]
+    Untranslatable(Box<csi_translation::Error>),
     #[error(
-        "the volume has an in-tree source, and migration to CSI is not supported by this csi-provisioner yet: \
-         delete the backend volume by hand, then remove the finalizer {finalizer}"
+        "StorageClass {class} cannot be translated for the CSI driver, so the Secret of the deletion is not known: {source}"
     )]
-    InTree { finalizer: &'static str },
+    Class { class: String, source: csi_translation::Error },
+    #[error(
+        "the volume has no CSI source and none of a plugin that a CSI driver replaces: its annotations must not name this provisioner"
+    )]
+    NotCsi,
     #[error("the volume belongs to CSI driver {driver}, although its annotations name this provisioner: correct them")]
     OtherDriver { driver: String },
     #[error("persistentvolume {volume} is still attached: volumeattachment {attachment} names it")]

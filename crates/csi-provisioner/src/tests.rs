@@ -11,6 +11,7 @@ mod eligibility;
 mod error_codes;
 mod flags;
 mod leadership;
+mod migration;
 mod missing_features;
 mod objects;
 mod overload;

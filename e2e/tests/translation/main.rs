@@ -66,7 +66,6 @@ fn compare_each(salt: u64, question: impl Fn(&mut Dice, InTreePlugin) -> Value, 
         let mut dice = Dice::new(seed().wrapping_mul(64) + salt * 8 + number);
         let questions: Vec<_> = (0..INPUTS).map(|_| question(&mut dice, plugin)).collect();
         let (results, errors) = compare(&questions);
-        println!("{}: {results} results, {errors} errors", plugin.as_str());
         assert!(results > INPUTS / 10, "{plugin:?}: the inputs are too bad to tell anything");
         assert_eq!(errors > INPUTS / 50, can_fail.contains(&plugin), "{plugin:?}: {errors} errors");
     }

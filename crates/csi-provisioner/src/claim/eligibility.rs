@@ -81,7 +81,7 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if content(claim) == Content::Populator {
         return ClaimDecision::LeaveToPopulator(Arc::clone(claim));
     }
-    match missing_feature(settings, claim, class) {
+    match missing_feature(settings, claim) {
         Some(missing) => ClaimDecision::Refuse(Arc::clone(claim), missing),
         None => ClaimDecision::Provision(Arc::clone(claim), Arc::clone(class)),
     }

@@ -7,9 +7,7 @@ use std::fmt;
 
 use storage_kube::wire::DataSource;
 
-use crate::records::claim::AskedAs;
-use crate::records::class::ClassOwner;
-use crate::records::{ClaimRecord, ClassRecord};
+use crate::records::ClaimRecord;
 use crate::settings::Settings;
 
 /// A feature that is missing.
@@ -26,8 +24,6 @@ pub(crate) enum MissingFeature {
     },
     /// The claim names a VolumeAttributesClass.
     AttributesClass(String),
-    /// The class or claim still names the in-tree plugin.
-    Migration,
 }
 
 impl fmt::Display for MissingFeature {
@@ -46,10 +42,6 @@ impl fmt::Display for MissingFeature {
                 f,
                 "the claim asks for VolumeAttributesClass \"{class}\", and attributes classes are not supported by this csi-provisioner yet: \
                  create the claim without volumeAttributesClassName, or start with --feature-gates=VolumeAttributesClass=false"
-            ),
-            Self::Migration => f.write_str(
-                "the claim or its StorageClass names an in-tree plugin, and migration to CSI is not supported by this csi-provisioner yet: \
-                 use a StorageClass whose provisioner is the CSI driver",
             ),
         }
     }
@@ -85,10 +77,7 @@ pub(crate) fn content(claim: &ClaimRecord) -> Content<'_> {
 }
 
 /// The first thing asked for that is missing.
-pub(crate) fn missing_feature(settings: &Settings, claim: &ClaimRecord, class: &ClassRecord) -> Option<MissingFeature> {
-    if claim.asked_as == AskedAs::InTree || class.owner == ClassOwner::InTree {
-        return Some(MissingFeature::Migration);
-    }
+pub(crate) fn missing_feature(settings: &Settings, claim: &ClaimRecord) -> Option<MissingFeature> {
     if let Content::Driver(source) = content(claim) {
         return Some(MissingFeature::DataSource { kind: source.kind.clone(), name: source.name.clone() });
     }

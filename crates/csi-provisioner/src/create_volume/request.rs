@@ -11,6 +11,8 @@ use storage_kube::volume_mode::VolumeMode;
 use storage_kube::{fs_type, parameters, quantity, volume_name};
 
 use crate::error::PlanError;
+use crate::migration;
+use crate::records::class::ClassOwner;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::settings::Settings;
 
@@ -30,6 +32,7 @@ pub(crate) struct SecretRefs {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) claim: Arc<ClaimRecord>,
+    /// As the driver understands it, if it names the plugin that the driver replaces.
     pub(crate) class: Arc<ClassRecord>,
     pub(crate) volume_name: VolumeName,
     /// Bytes, 0 when the claim asks for no size.
@@ -41,6 +44,13 @@ pub(crate) struct Plan {
     pub(crate) request: CreateVolumeRequest,
 }
 
+impl Plan {
+    /// Whether the volume will be one of the plugin that the driver replaces.
+    pub(crate) fn is_migrated(&self) -> bool {
+        self.class.owner == ClassOwner::InTree
+    }
+}
+
 /// Builds the plan, or says what in claim, class or flags forbids it.
 pub(crate) fn plan(settings: &Settings, claim: &Arc<ClaimRecord>, class: &Arc<ClassRecord>) -> Result<Plan, PlanError> {
     if !settings.driver.provisions {
@@ -49,6 +59,7 @@ pub(crate) fn plan(settings: &Settings, claim: &Arc<ClaimRecord>, class: &Arc<Cl
     if claim.has_selector {
         return Err(PlanError::Selector);
     }
+    let class = &migration::csi_class(&settings.names, class)?;
     let flags = &settings.flags;
     let volume_name = volume_name::volume_name(&flags.volume_name_prefix, &claim.uid.to_string(), flags.uuid_length)?;
     let fs_type = fs_type::resolve(&class.parameters, &flags.default_fs_type)?;

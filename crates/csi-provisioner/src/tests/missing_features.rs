@@ -57,15 +57,6 @@ async fn a_driver_with_topology() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_migrated_claim() {
-    let migrated = json!({ "metadata": { "annotations": {
-        "volume.kubernetes.io/storage-provisioner": "kubernetes.io/aws-ebs",
-        "volume.beta.kubernetes.io/storage-provisioner": "kubernetes.io/aws-ebs",
-        "pv.kubernetes.io/migrated-to": "ebs.csi.aws.com" } } });
-    refused(migrated, |driver| driver.name = "ebs.csi.aws.com".to_owned(), "in-tree plugin").await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_foreign_source_is_left_to_its_populator() {
     let scene = Scene::start().await;
     scene.add_class(class("fast", json!({})));
