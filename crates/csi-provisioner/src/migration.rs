@@ -60,7 +60,7 @@ impl ProvisionerNames {
     /// What a volume of the class says of who made it (annotation `pv.kubernetes.io/provisioned-by`): the class's
     /// provisioner.
     pub(crate) fn provisioned_by(&self, class: &ClassRecord) -> &str {
-        self.plugin_of(class).map(InTreePlugin::as_str).unwrap_or(&self.driver)
+        self.plugin_of(class).map_or(self.driver.as_str(), |plugin| plugin.as_str())
     }
 
     /// The driver that a snapshot or volume must belong to, to fill a volume of the class: the provisioner that the class
@@ -68,7 +68,7 @@ impl ProvisionerNames {
     /// provisioner.
     #[cfg_attr(not(test), expect(dead_code, reason = "for data sources"))]
     pub(crate) fn driver_of_source(&self, class: &ClassRecord) -> &str {
-        self.plugin_of(class).map(class_provisioner).unwrap_or(&self.driver)
+        self.plugin_of(class).map_or(self.driver.as_str(), |plugin| class_provisioner(plugin))
     }
 }
 

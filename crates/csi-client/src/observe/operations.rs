@@ -16,11 +16,14 @@ const LABELS: [&str; 4] = ["driver_name", "method_name", "grpc_status_code", "mi
 /// Of a driver that has not told its name yet.
 const UNKNOWN: &str = "unknown-driver";
 
+/// Says of a driver's name whether its calls get the label.
+type Condition = fn(&str) -> bool;
+
 #[derive(Clone)]
 pub(super) struct Operations {
     plain: HistogramVec,
     labelled: HistogramVec,
-    replaces_a_plugin: Arc<OnceLock<fn(&str) -> bool>>,
+    replaces_a_plugin: Arc<OnceLock<Condition>>,
     /// Set when the driver has a name, whether it gets the label.
     is_labelled: Arc<OnceLock<bool>>,
 }
@@ -37,7 +40,7 @@ impl Operations {
         })
     }
 
-    pub(super) fn label_migrated(&self, replaces_a_plugin: fn(&str) -> bool) {
+    pub(super) fn label_migrated(&self, replaces_a_plugin: Condition) {
         self.replaces_a_plugin.get_or_init(|| replaces_a_plugin);
     }
 
