@@ -7,7 +7,9 @@ use storage_kube::wire::{AllowedTopology, LabelValues};
 
 use crate::{Class, Error, class_provisioner, class_to_csi};
 
-fn parameters(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+type Pairs<'a> = &'a [(&'a str, &'a str)];
+
+fn parameters(pairs: Pairs<'_>) -> BTreeMap<String, String> {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
@@ -17,14 +19,14 @@ fn allowed(key: &str, values: &[&str]) -> Vec<AllowedTopology> {
     vec![AllowedTopology { match_label_expressions: vec![LabelValues { key: key.to_owned(), values }] }]
 }
 
-fn translated(plugin: InTreePlugin, pairs: &[(&str, &str)], allowed: Vec<AllowedTopology>) -> Result<Class, Error> {
+fn translated(plugin: InTreePlugin, pairs: Pairs<'_>, allowed: Vec<AllowedTopology>) -> Result<Class, Error> {
     class_to_csi(plugin, Class { parameters: parameters(pairs), allowed_topologies: allowed })
 }
 
 #[test]
 fn parameters_get_the_names_that_the_driver_knows() {
     let fs = "csi.storage.k8s.io/fstype";
-    let rows: &[(InTreePlugin, &[(&str, &str)], &[(&str, &str)])] = &[
+    let rows: &[(InTreePlugin, Pairs<'_>, Pairs<'_>)] = &[
         (AwsEbs, &[], &[]),
         (AwsEbs, &[("FSType", "xfs"), ("type", "io1")], &[(fs, "xfs"), ("type", "io1")]),
         (AwsEbs, &[("iopsPerGB", "100")], &[("iopsPerGB", "100"), ("allowautoiopspergbincrease", "true")]),
@@ -95,7 +97,7 @@ fn zones_become_allowed_topologies() {
     let (beta, ga) = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone");
     let ebs = "topology.ebs.csi.aws.com/zone";
     let disk = "topology.disk.csi.azure.com/zone";
-    let rows: &[(InTreePlugin, &[(&str, &str)], Vec<AllowedTopology>, Vec<AllowedTopology>)] = &[
+    let rows: &[(InTreePlugin, Pairs<'_>, Vec<AllowedTopology>, Vec<AllowedTopology>)] = &[
         (AwsEbs, &[("Zone", "a")], vec![], allowed(ebs, &["a"])),
         (AwsEbs, &[("zones", "a,b")], vec![], allowed(ebs, &["a", "b"])),
         (AwsEbs, &[], allowed(beta, &["a"]), allowed(ebs, &["a"])),
@@ -120,6 +122,16 @@ fn zones_become_allowed_topologies() {
     for plugin in [AwsEbs, GcePd, AzureDisk] {
         assert_eq!(translated(plugin, &[("zone", "a")], allowed(ga, &["a"])), Err(Error::ZonesTwice), "{plugin:?}");
     }
+}
+
+/// The Go library takes either. A request that is repeated must not change.
+#[test]
+fn of_two_parameters_that_become_one_the_last_counts() {
+    let class =
+        translated(AwsEbs, &[("zones", "b,c"), ("zone", "a"), ("FSType", "xfs"), ("fstype", "ext4")], Vec::new());
+    let class = class.unwrap();
+    assert_eq!(class.parameters, parameters(&[("csi.storage.k8s.io/fstype", "ext4")]));
+    assert_eq!(class.allowed_topologies, allowed("topology.ebs.csi.aws.com/zone", &["b", "c"]));
 }
 
 #[test]
