@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use csi_proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, Volume};
+use csi_proto::csi::v1::plugin_capability::service::Type as PluginService;
+use csi_proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, Topology, Volume};
 use fake_apiserver::{Matcher, Reaction, Status};
-use fake_driver::{Rpc, Step};
+use fake_driver::{Identity, Rpc, Step};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use prometheus::TextEncoder;
 use serde_json::{Value, json};
@@ -125,6 +126,37 @@ async fn a_claim_of_a_plugin_becomes_a_volume_of_the_plugin_and_goes_again() {
     assert_eq!(deleted.len(), 1);
     assert_eq!(deleted[0].volume_id, "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/pvc-x");
     assert_eq!(counted(&scene, "DeleteVolume", true).as_deref(), Some("1"));
+}
+
+/// Zones of the class go to the driver under its key, and come back under Kubernetes' own, with the region.
+#[tokio::test(start_paused = true)]
+async fn the_zones_of_a_plugins_class_reach_the_driver_and_the_volume() {
+    let zoned = |identity: &mut Identity| {
+        identity.name = EBS.to_owned();
+        identity.plugin_capabilities.push(PluginService::VolumeAccessibilityConstraints);
+    };
+    let scene = Scene::with(flags(), zoned).await;
+    scene.add_class(class_of(EBS_PLUGIN, json!({ "zones": "us-east-1a" })));
+    let place = Topology { segments: [("topology.ebs.csi.aws.com/zone".to_owned(), "us-east-1a".to_owned())].into() };
+    let accessible_topology = vec![place.clone()];
+    let made = move |_: &CreateVolumeRequest| {
+        let volume = Volume { volume_id: "vol-1".to_owned(), accessible_topology, ..Volume::default() };
+        Ok(CreateVolumeResponse { volume: Some(volume) })
+    };
+    scene.driver.script(Rpc::CreateVolume, Step::respond(made));
+    let uid = scene.add_claim(migrated_claim(EBS_PLUGIN, EBS));
+    let volume = scene.volume(&format!("pvc-{uid}")).await;
+    let asked = scene.driver.requests::<CreateVolumeRequest>().remove(0);
+    assert_eq!(asked.accessibility_requirements.unwrap().requisite, [place]);
+    assert!(asked.parameters.is_empty());
+    let (zone, region) = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region");
+    assert_eq!(volume["metadata"]["labels"], json!({ zone: "us-east-1a", region: "us-east-1" }));
+    let expressions = json!([
+        { "key": zone, "operator": "In", "values": ["us-east-1a"] },
+        { "key": region, "operator": "In", "values": ["us-east-1"] },
+    ]);
+    let terms = json!([{ "matchExpressions": expressions }]);
+    assert_eq!(volume["spec"]["nodeAffinity"], json!({ "required": { "nodeSelectorTerms": terms } }));
 }
 
 /// The handle that the object tells is not the one that the driver gave: it is the same volume all the same.
