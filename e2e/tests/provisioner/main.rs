@@ -5,4 +5,5 @@
 mod input;
 mod leadership;
 mod restarts;
+mod topology;
 mod volumes;
