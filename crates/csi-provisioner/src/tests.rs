@@ -3,6 +3,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
 mod claims;
+mod cluster;
 mod counting;
 mod deletion_rows;
 mod draining;
@@ -12,16 +13,22 @@ mod error_codes;
 mod flags;
 mod leadership;
 mod missing_features;
+mod node_affinity;
+mod node_metadata;
 mod objects;
 mod overload;
 mod plans;
 mod provision_rows;
 mod provisioning;
 mod reclaim;
+mod rescheduling;
 mod saving;
 mod scene;
 mod secrecy;
 mod slow_retry;
+mod topology_aggregates;
+mod topology_claims;
+mod topology_rows;
 mod uncertain;
 mod volumes;
 mod waiting_calls;
