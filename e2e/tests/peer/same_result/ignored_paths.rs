@@ -8,6 +8,7 @@ const ONE_EACH: &str = "the Go provisioner repeats finished work until its cache
 const CURE: &str =
     "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
 const QUIET_UPDATE: &str = "an update or deletion of the claim starts a try of the Go provisioner, whatever it changes";
+const WHOLE_OBJECT: &str = "the caches have no whole objects: what is to be updated is read first";
 const FAST_CALL: &str = "a call that takes less than a second is not announced";
 
 pub(super) const RULES: &[Rule] = &[
@@ -35,6 +36,7 @@ pub(super) const RULES: &[Rule] = &[
     less("/requests/delete persistentvolumes/codes/*", ONE_EACH),
     less("/requests/patch persistentvolumes/count", ONE_EACH),
     less("/requests/patch persistentvolumes/codes/*", ONE_EACH),
+    differ("*/*", "/requests/get persistentvolumeclaims", WHOLE_OBJECT),
     less("/events/PersistentVolumeClaim Normal ProvisioningSucceeded/*/count", ONE_EACH),
     less("/events/PersistentVolumeClaim Warning ProvisioningFailed/*/count", QUIET_UPDATE),
     less("/events/PersistentVolumeClaim Normal Provisioning/0/count", QUIET_UPDATE),
@@ -55,6 +57,8 @@ pub(super) const RULES: &[Rule] = &[
     ),
     differ("refused/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("forbidden/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("places/no-such-node", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("strict-places/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("incapable/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ(
         "refused/no-class",

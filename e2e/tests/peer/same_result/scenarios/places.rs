@@ -12,21 +12,17 @@ pub(super) fn setups() -> Vec<Setup> {
         driver: DRIVER,
         flags,
         objects: ["a", "b", "c"].iter().flat_map(|zone| node(zone)).collect(),
-        ours: false,
         ..setup(name, scenarios)
     };
     vec![
         places("places", &[QUICK], anywhere_of_the_cluster()),
         places("strict-places", &[QUICK, "--strict-topology"], only_at_the_node()),
         places("no-hurry", &[QUICK, "--immediate-topology=false"], without_an_immediate_place()),
-        Setup {
-            ours: true,
-            ..places(
-                "no-places",
-                &[QUICK, "--feature-gates=Topology=false"],
-                vec![bound("immediate"), at_node("consumer", "b")],
-            )
-        },
+        places(
+            "no-places",
+            &[QUICK, "--feature-gates=Topology=false"],
+            vec![bound("immediate"), at_node("consumer", "b")],
+        ),
     ]
 }
 
