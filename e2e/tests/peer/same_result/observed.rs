@@ -71,6 +71,7 @@ async fn prepare(site: &Site, setup: &Setup) -> Result<()> {
         }
     }
     site.add_class(FENCE, &json!({})).await?;
+    sources::prepare(site, &setup.sources).await?;
     for object in &setup.objects {
         site.cluster.create(&at(site, object)).await?;
     }

@@ -21,8 +21,6 @@ pub(super) struct Setup {
     /// There before the claims of the scenarios.
     pub(super) sources: Vec<Source>,
     pub(super) scenarios: Vec<Scenario>,
-    /// Whether ours does these, too; if not, the Go provisioner is looked at alone.
-    pub(super) ours: bool,
 }
 
 /// A claim with a volume that others are made of, and the snapshot of it.
@@ -123,7 +121,6 @@ fn setup(name: &'static str, scenarios: Vec<Scenario>) -> Setup {
         objects: Vec::new(),
         sources: Vec::new(),
         scenarios,
-        ours: true,
     }
 }
 

@@ -13,11 +13,16 @@ use crate::site::Site;
 /// Names of the run and what stands for them.
 pub(super) type StandIns = Vec<(String, String)>;
 
-/// Makes them, with the provisioner that is under test.
-pub(super) async fn make(site: &Site, sources: &[Source]) -> Result<StandIns> {
+/// Makes the API server serve what they are, which provisioners look for when they start.
+pub(super) async fn prepare(site: &Site, sources: &[Source]) -> Result<()> {
     if sources.iter().any(|source| source.snapshot.is_some()) {
         site.cluster.install_snapshot_crds().await?;
     }
+    Ok(())
+}
+
+/// Makes them, with the provisioner that is under test.
+pub(super) async fn make(site: &Site, sources: &[Source]) -> Result<StandIns> {
     let calls = ControllerCalls::connect(&site.driver.address())?;
     let mut names = StandIns::new();
     for source in sources {

@@ -21,7 +21,6 @@ pub(super) fn setups() -> Vec<Setup> {
         objects: classes(),
         secrets_allowed: true,
         rules: &[OptionalRule::VolumeAttributesClasses],
-        ours: false,
         ..setup(name, scenarios)
     };
     let refused = |scenario| Scenario { course: Course::Refused, ..scenario };
@@ -44,10 +43,7 @@ pub(super) fn setups() -> Vec<Setup> {
         ),
         Setup { rules: &[], ..attributes("forbidden-attributes", ONCE, vec![refused(of("gold", "gold.SITE"))]) },
         Setup { driver: &[], ..attributes("incapable-of-attributes", ONCE, vec![refused(of("gold", "gold.SITE"))]) },
-        Setup {
-            ours: true,
-            ..attributes("no-attributes", &[QUICK, "--feature-gates=VolumeAttributesClass=false"], vec![bound("none")])
-        },
+        attributes("no-attributes", &[QUICK, "--feature-gates=VolumeAttributesClass=false"], vec![bound("none")]),
     ]
 }
 

@@ -8,13 +8,7 @@ const DRIVER: &[&str] = &["--capabilities=CONTROLLER_SERVICE,CREATE_DELETE_VOLUM
 const SNAPSHOT: &str = "snapshot.storage.k8s.io";
 
 pub(super) fn setups() -> Vec<Setup> {
-    let from = |name, flags, scenarios| Setup {
-        driver: DRIVER,
-        flags,
-        sources: sources(),
-        ours: false,
-        ..setup(name, scenarios)
-    };
+    let from = |name, flags, scenarios| Setup { driver: DRIVER, flags, sources: sources(), ..setup(name, scenarios) };
     let source = Source { snapshot: None, ..source("source") };
     vec![
         from("copies", &[QUICK], copies()),
@@ -22,7 +16,6 @@ pub(super) fn setups() -> Vec<Setup> {
         Setup {
             sources: vec![source],
             flags: ONCE,
-            ours: false,
             ..setup("incapable-of-copies", vec![Scenario { course: Course::Refused, ..clone("clone", "source") }])
         },
     ]
