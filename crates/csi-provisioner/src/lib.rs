@@ -21,8 +21,11 @@
 //! claim before the next start, leaks the volume at the driver. `docs/differences.md` lists what is not supported yet.
 
 mod args;
+mod attributes_class;
 mod claim;
+mod content_source;
 mod create_volume;
+mod data_source;
 mod delete_volume;
 mod error;
 mod metrics;
@@ -32,6 +35,7 @@ mod records;
 mod run;
 mod save_volume;
 mod settings;
+mod source_protection;
 mod still_wanted;
 mod subscriptions;
 mod term;

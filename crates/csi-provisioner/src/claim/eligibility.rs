@@ -6,8 +6,9 @@ use std::time::Duration;
 use storage_kube::names::VolumeName;
 use storage_kube::wire::BindingMode;
 
-use super::missing_feature::{Content, MissingFeature, content, missing_feature};
+use super::missing_feature::{MissingFeature, missing_feature};
 use crate::create_volume::request::Plan;
+use crate::data_source::{Content, content};
 use crate::records::class::ClassOwner;
 use crate::records::{ClaimRecord, ClassRecord, VolumeRecord};
 use crate::settings::Settings;
@@ -26,6 +27,8 @@ pub(crate) struct ClaimView<'a> {
     pub(crate) provisioned: bool,
     /// This term has written to the claim, and the cache does not show it yet.
     pub(crate) outdated: bool,
+    /// A grant lets the claim name its source, if that is in another namespace.
+    pub(crate) granted: bool,
     /// The driver called the request infeasible; time until it may be asked again.
     pub(crate) infeasible_for: Option<Duration>,
 }
@@ -80,7 +83,8 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if view.volume.is_some() || class.owner == ClassOwner::Other {
         return ClaimDecision::Ignore;
     }
-    if content(claim) == Content::Populator {
+    // What is wrong with a source is found out again, and told, when the claim is provisioned.
+    if matches!(content(claim, settings.flags.cross_namespace_gate, |_| view.granted), Ok(Content::Populator)) {
         return ClaimDecision::LeaveToPopulator(Arc::clone(claim));
     }
     match missing_feature(settings, claim, class) {

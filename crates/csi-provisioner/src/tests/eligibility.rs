@@ -53,6 +53,7 @@ struct Known {
     provisioned: bool,
     outdated: bool,
     infeasible: bool,
+    granted: bool,
 }
 
 fn decision(known: Known) -> &'static str {
@@ -69,6 +70,7 @@ fn decision(known: Known) -> &'static str {
         volume: volume.as_ref(),
         provisioned: known.provisioned,
         outdated: known.outdated,
+        granted: known.granted,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
     };
     match decide(&settings, &view) {
@@ -141,8 +143,8 @@ fn what_is_done_with_a_claim() {
             Known { claim: ours(), class: foreign_class(), in_progress: true, ..Known::default() },
             "resume",
         ),
-        ("snapshot", Known { claim: source("VolumeSnapshot"), class: fast(), ..Known::default() }, "refuse"),
-        ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "refuse"),
+        ("snapshot", Known { claim: source("VolumeSnapshot"), class: fast(), ..Known::default() }, "provision"),
+        ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "provision"),
         ("populator", Known { claim: source("MyPopulator"), class: fast(), ..Known::default() }, "populator"),
     ];
     assert_eq!(cases.len(), 19);
