@@ -4,5 +4,6 @@
 
 mod input;
 mod leadership;
+mod migration;
 mod restarts;
 mod volumes;
