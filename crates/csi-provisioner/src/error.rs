@@ -110,13 +110,12 @@ impl ProvisionError {
             Self::ClassMissing { .. } | Self::ContentSource(_) | Self::Protect(_) | Self::Credentials(_) => {
                 Disposition::BackOff(Memory::Unchanged)
             }
-            Self::DataSource(_) => Disposition::BackOff(Memory::Forget),
             Self::AttributesClass(error) => Disposition::BackOff(error.memory()),
             Self::Plan(error) => Disposition::BackOff(error.memory()),
             Self::NoVolume | Self::TooSmallAndLeft { .. } | Self::NoContentAndLeft { .. } => {
                 Disposition::BackOff(Memory::Remember)
             }
-            Self::TooSmall { .. } | Self::NoContent => Disposition::BackOff(Memory::Forget),
+            Self::DataSource(_) | Self::TooSmall { .. } | Self::NoContent => Disposition::BackOff(Memory::Forget),
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),

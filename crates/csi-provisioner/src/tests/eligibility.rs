@@ -51,7 +51,6 @@ struct Known {
     volume_for: Option<&'static str>,
     provisioned: bool,
     infeasible: bool,
-    granted: bool,
 }
 
 fn decision(known: Known) -> &'static str {
@@ -67,7 +66,7 @@ fn decision(known: Known) -> &'static str {
         in_progress: known.in_progress.then_some(&plan),
         volume: volume.as_ref(),
         provisioned: known.provisioned,
-        granted: known.granted,
+        granted: false,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
     };
     match decide(&settings, &view) {
