@@ -95,7 +95,7 @@ impl Discovery {
                 let _ = self.served.set(served);
             }
             Ok(Err(error)) => {
-                warn!(err = %error, "kinds of storage.k8s.io/v1 are not known: gate VolumeAttributesClass stays on")
+                warn!(err = %error, "kinds of storage.k8s.io/v1 are not known: gate VolumeAttributesClass stays on");
             }
             Err(_) => warn!("kinds of storage.k8s.io/v1 are not known: gate VolumeAttributesClass stays on"),
         }

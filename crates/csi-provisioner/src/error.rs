@@ -130,14 +130,15 @@ impl ProvisionError {
             | Self::Protect(_)
             | Self::Topology(_)
             | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
-            Self::DataSource(_) => Disposition::BackOff(Memory::Forget),
             Self::AttributesClass(error) => Disposition::BackOff(error.memory()),
             Self::Plan(error) => Disposition::BackOff(error.memory()),
             Self::NoVolume
             | Self::TooSmallAndLeft { .. }
             | Self::NoContentAndLeft { .. }
             | Self::NotInTreeAndLeft { .. } => Disposition::BackOff(Memory::Remember),
-            Self::TooSmall { .. } | Self::NoContent | Self::NotInTree { .. } => Disposition::BackOff(Memory::Forget),
+            Self::DataSource(_) | Self::TooSmall { .. } | Self::NoContent | Self::NotInTree { .. } => {
+                Disposition::BackOff(Memory::Forget)
+            }
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),

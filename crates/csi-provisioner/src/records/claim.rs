@@ -151,7 +151,7 @@ impl ClaimProjection {
         Self { names, finalizer: Mention::of([finalizers::CLONE_SOURCE_PROTECTION]) }
     }
 
-    fn source(&self, claim: PersistentVolumeClaim) -> Option<SourceClaim> {
+    fn source(&self, claim: &PersistentVolumeClaim) -> Option<SourceClaim> {
         let finalizers = claim.metadata.finalizers.as_deref()?;
         if !finalizers::contains(finalizers, finalizers::CLONE_SOURCE_PROTECTION) {
             return None;
@@ -204,7 +204,7 @@ impl Projection for ClaimProjection {
 
     fn project(&self, claim: PersistentVolumeClaim) -> Option<ClaimEntry> {
         if claim.spec.volume_name.as_deref().is_some_and(|name| !name.is_empty()) {
-            return self.source(claim).map(ClaimEntry::Source);
+            return self.source(&claim).map(ClaimEntry::Source);
         }
         let asked_as = self.asked_as(claim.metadata.annotations.as_ref())?;
         let class = ClassName::from(claim.class_name());

@@ -58,7 +58,6 @@ struct Known {
     provisioned: bool,
     outdated: bool,
     infeasible: bool,
-    granted: bool,
 }
 
 fn decision(known: Known) -> &'static str {
@@ -75,7 +74,7 @@ fn decision(known: Known) -> &'static str {
         volume: volume.as_ref(),
         provisioned: known.provisioned,
         outdated: known.outdated,
-        granted: known.granted,
+        granted: false,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
     };
     match decide(&settings, &view) {

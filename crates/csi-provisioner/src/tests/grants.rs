@@ -32,185 +32,130 @@ fn claim_in(namespace: Value) -> Value {
     json!({ "apiGroup": null, "kind": "PersistentVolumeClaim", "name": "source", "namespace": namespace })
 }
 
-/// The cross-namespace rows of the snapshot table and of the clone table. `None`: no grant.
+/// What is looked at.
+#[derive(Clone, Copy)]
+struct Row {
+    case: &'static str,
+    gate: bool,
+    /// Of the claim.
+    namespace: &'static str,
+    /// In the claim's reference.
+    away: Option<&'static str>,
+    grant: Grant,
+    filled: bool,
+}
+
+/// The grant in namespace `shop`.
+#[derive(Clone, Copy)]
+enum Grant {
+    None,
+    /// To all of the kind.
+    Open,
+    Elsewhere,
+    /// Group, kind and namespace.
+    From(&'static str, &'static str, &'static str),
+    /// Group, kind and name.
+    To(&'static str, &'static str, &'static str),
+    Empty,
+}
+
+impl Grant {
+    fn change(self) -> Option<Value> {
+        Some(match self {
+            Self::None => return None,
+            Self::Open => json!({}),
+            Self::Elsewhere => json!({ "metadata": { "namespace": "bakery" } }),
+            Self::From(group, kind, namespace) => {
+                json!({ "spec": { "from": [{ "group": group, "kind": kind, "namespace": namespace }] } })
+            }
+            Self::To(group, kind, name) => {
+                json!({ "spec": { "to": [{ "group": group, "kind": kind, "name": name }] } })
+            }
+            Self::Empty => json!({ "spec": { "from": [], "to": [] } }),
+        })
+    }
+}
+
+const PVC: &str = "PersistentVolumeClaim";
+const SNAPSHOT: &str = "VolumeSnapshot";
+const GROUP: &str = "snapshot.storage.k8s.io";
+
+async fn check(row: Row, group: &str, kind: &str, reference: Value) {
+    let case = row.case;
+    let scene = scene(row.gate).await;
+    if let Some(change) = row.grant.change() {
+        add_grant(&scene.api, group, kind, &change);
+    }
+    scene.pass(Duration::from_millis(10)).await;
+    let uid = scene.add_claim(from_shop(row.namespace, reference));
+    if row.filled {
+        scene.volume(&format!("pvc-{uid}")).await;
+        assert_eq!(contents(&scene).len(), 1, "{case}");
+    } else {
+        let text = scene.event("ProvisioningFailed").await;
+        let expected = if row.gate { "ReferenceGrant" } else { "CrossNamespaceVolumeDataSource" };
+        assert!(text.contains(expected), "{case}: {text}");
+        assert_eq!(scene.count(Rpc::CreateVolume), 0, "{case}");
+    }
+}
+
+/// A claim of namespace `bakery` with the gate on.
+const fn bakery(case: &'static str, grant: Grant, filled: bool) -> Row {
+    Row { case, gate: true, namespace: "bakery", away: Some("shop"), grant, filled }
+}
+
+/// The cross-namespace rows of the snapshot table.
 #[tokio::test(start_paused = true)]
-async fn volumes_are_filled_across_namespaces_by_grant_alone() {
-    let away = || json!("shop");
-    let to = |change: Value| json!({ "spec": { "to": [change] } });
-    let from = |change: Value| json!({ "spec": { "from": [change] } });
-    let snapshots = ("snapshot.storage.k8s.io", "VolumeSnapshot");
-    let claims = ("", "PersistentVolumeClaim");
-    let group = snapshots.0;
-    let cases: Vec<(&str, bool, &str, Value, Option<Value>, bool)> = vec![
-        ("gate on, no name", true, "bakery", snapshot_in(away()), Some(json!({})), true),
-        (
-            "name",
-            true,
-            "bakery",
-            snapshot_in(away()),
-            Some(to(json!({ "group": group, "kind": "VolumeSnapshot", "name": "monday" }))),
-            true,
-        ),
-        (
-            "name empty",
-            true,
-            "bakery",
-            snapshot_in(away()),
-            Some(to(json!({ "group": group, "kind": "VolumeSnapshot", "name": "" }))),
-            true,
-        ),
-        ("own namespace", true, "shop", snapshot_in(away()), None, true),
-        ("no namespace", true, "shop", snapshot_in(Value::Null), None, true),
-        ("no grant", true, "bakery", snapshot_in(away()), None, false),
-        ("gate off", false, "bakery", snapshot_in(away()), Some(json!({})), false),
-        (
-            "grant elsewhere",
-            true,
-            "bakery",
-            snapshot_in(away()),
-            Some(json!({ "metadata": { "namespace": "bakery" } })),
-            false,
-        ),
-        (
-            "from.group",
-            true,
-            "bakery",
-            snapshot_in(away()),
-            Some(from(json!({ "group": "x", "kind": "PersistentVolumeClaim", "namespace": "bakery" }))),
-            false,
-        ),
-        (
-            "from.kind",
-            true,
-            "bakery",
-            snapshot_in(away()),
-            Some(from(json!({ "group": "", "kind": "x", "namespace": "bakery" }))),
-            false,
-        ),
-        (
-            "from.namespace",
-            true,
-            "bakery",
-            snapshot_in(away()),
-            Some(from(json!({ "group": "", "kind": "PersistentVolumeClaim", "namespace": "x" }))),
-            false,
-        ),
-        ("to.kind", true, "bakery", snapshot_in(away()), Some(to(json!({ "group": group, "kind": "x" }))), false),
-        (
-            "to.group",
-            true,
-            "bakery",
-            snapshot_in(away()),
-            Some(to(json!({ "group": "x", "kind": "VolumeSnapshot" }))),
-            false,
-        ),
-        (
-            "to.name",
-            true,
-            "bakery",
-            snapshot_in(away()),
-            Some(to(json!({ "group": group, "kind": "VolumeSnapshot", "name": "x" }))),
-            false,
-        ),
-        ("empty", true, "bakery", snapshot_in(away()), Some(json!({ "spec": { "from": [], "to": [] } })), false),
-        ("clone, no name", true, "bakery", claim_in(away()), Some(json!({})), true),
-        (
-            "clone, name",
-            true,
-            "bakery",
-            claim_in(away()),
-            Some(to(json!({ "group": "", "kind": "PersistentVolumeClaim", "name": "source" }))),
-            true,
-        ),
-        (
-            "clone, group empty",
-            true,
-            "bakery",
-            with(claim_in(away()), &json!({ "apiGroup": "" })),
-            Some(json!({})),
-            true,
-        ),
-        ("clone, own namespace", true, "shop", claim_in(away()), None, true),
-        ("clone, no namespace", true, "shop", claim_in(Value::Null), None, true),
-        (
-            "clone, other kind",
-            true,
-            "bakery",
-            with(claim_in(away()), &json!({ "kind": "WrongKind" })),
-            Some(json!({})),
-            false,
-        ),
-        (
-            "clone, grant elsewhere",
-            true,
-            "bakery",
-            claim_in(away()),
-            Some(json!({ "metadata": { "namespace": "bakery" } })),
-            false,
-        ),
-        (
-            "clone, from.group",
-            true,
-            "bakery",
-            claim_in(away()),
-            Some(from(json!({ "group": "x", "kind": "PersistentVolumeClaim", "namespace": "bakery" }))),
-            false,
-        ),
-        (
-            "clone, from.kind",
-            true,
-            "bakery",
-            claim_in(away()),
-            Some(from(json!({ "group": "", "kind": "x", "namespace": "bakery" }))),
-            false,
-        ),
-        (
-            "clone, from.namespace",
-            true,
-            "bakery",
-            claim_in(away()),
-            Some(from(json!({ "group": "", "kind": "PersistentVolumeClaim", "namespace": "x" }))),
-            false,
-        ),
-        (
-            "clone, to.group",
-            true,
-            "bakery",
-            claim_in(away()),
-            Some(to(json!({ "group": "x", "kind": "PersistentVolumeClaim" }))),
-            false,
-        ),
-        ("clone, to.kind", true, "bakery", claim_in(away()), Some(to(json!({ "group": "", "kind": "x" }))), false),
-        (
-            "clone, to.name",
-            true,
-            "bakery",
-            claim_in(away()),
-            Some(to(json!({ "group": "", "kind": "PersistentVolumeClaim", "name": "x" }))),
-            false,
-        ),
-        ("clone, empty", true, "bakery", claim_in(away()), Some(json!({ "spec": { "from": [], "to": [] } })), false),
-        ("clone, no grant", true, "bakery", claim_in(away()), None, false),
-        ("clone, gate off", false, "bakery", claim_in(away()), Some(json!({})), false),
+async fn snapshots_are_restored_across_namespaces_by_grant_alone() {
+    let cases = [
+        bakery("no name", Grant::Open, true),
+        bakery("name", Grant::To(GROUP, SNAPSHOT, "monday"), true),
+        bakery("name empty", Grant::To(GROUP, SNAPSHOT, ""), true),
+        Row { namespace: "shop", ..bakery("own namespace", Grant::None, true) },
+        Row { namespace: "shop", away: None, ..bakery("no namespace", Grant::None, true) },
+        bakery("no grant", Grant::None, false),
+        Row { gate: false, ..bakery("gate off", Grant::Open, false) },
+        bakery("grant elsewhere", Grant::Elsewhere, false),
+        bakery("from.group", Grant::From("x", PVC, "bakery"), false),
+        bakery("from.kind", Grant::From("", "x", "bakery"), false),
+        bakery("from.namespace", Grant::From("", PVC, "x"), false),
+        bakery("to.kind", Grant::To(GROUP, "x", ""), false),
+        bakery("to.group", Grant::To("x", SNAPSHOT, ""), false),
+        bakery("to.name", Grant::To(GROUP, SNAPSHOT, "x"), false),
+        bakery("empty", Grant::Empty, false),
     ];
-    assert_eq!(cases.len(), 31);
-    for (case, gate, namespace, reference, grant, filled) in cases {
-        let scene = scene(gate).await;
-        let (group, kind) = if case.starts_with("clone") { claims } else { snapshots };
-        if let Some(change) = grant {
-            add_grant(&scene.api, group, kind, &change);
-        }
-        scene.pass(Duration::from_millis(10)).await;
-        let uid = scene.add_claim(from_shop(namespace, reference));
-        if filled {
-            scene.volume(&format!("pvc-{uid}")).await;
-            assert_eq!(contents(&scene).len(), 1, "{case}");
-        } else {
-            let text = scene.event("ProvisioningFailed").await;
-            let expected = if gate { "ReferenceGrant" } else { "CrossNamespaceVolumeDataSource" };
-            assert!(text.contains(expected), "{case}: {text}");
-            assert_eq!(scene.count(Rpc::CreateVolume), 0, "{case}");
-        }
+    assert_eq!(cases.len(), 15);
+    for row in cases {
+        check(row, GROUP, SNAPSHOT, snapshot_in(json!(row.away))).await;
+    }
+}
+
+/// The cross-namespace rows of the clone table.
+#[tokio::test(start_paused = true)]
+async fn claims_are_cloned_across_namespaces_by_grant_alone() {
+    let nothing = || json!({});
+    let cases = [
+        (bakery("no name", Grant::Open, true), nothing()),
+        (bakery("name", Grant::To("", PVC, "source"), true), nothing()),
+        (bakery("apiGroup empty", Grant::Open, true), json!({ "apiGroup": "" })),
+        (bakery("apiGroup null", Grant::Open, true), json!({ "apiGroup": null })),
+        (Row { namespace: "shop", ..bakery("own namespace", Grant::None, true) }, nothing()),
+        (Row { namespace: "shop", away: None, ..bakery("no namespace", Grant::None, true) }, nothing()),
+        (bakery("kind", Grant::Open, false), json!({ "kind": "WrongKind" })),
+        (bakery("grant elsewhere", Grant::Elsewhere, false), nothing()),
+        (bakery("from.group", Grant::From("x", PVC, "bakery"), false), nothing()),
+        (bakery("from.kind", Grant::From("", "x", "bakery"), false), nothing()),
+        (bakery("from.namespace", Grant::From("", PVC, "x"), false), nothing()),
+        (bakery("to.group", Grant::To("x", PVC, ""), false), nothing()),
+        (bakery("to.kind", Grant::To("", "x", ""), false), nothing()),
+        (bakery("to.name", Grant::To("", PVC, "x"), false), nothing()),
+        (bakery("empty", Grant::Empty, false), nothing()),
+        (bakery("no grant", Grant::None, false), nothing()),
+        (Row { gate: false, ..bakery("gate off", Grant::Open, false) }, nothing()),
+    ];
+    assert_eq!(cases.len(), 17);
+    for (row, change) in cases {
+        check(row, "", PVC, with(claim_in(json!(row.away)), &change)).await;
     }
 }
 
