@@ -6,6 +6,7 @@ use storage_kube::secret_ref::{self, ClaimValues, SecretKind, SecretRef, Templat
 use storage_kube::{finalizers, names::VolumeHandle};
 use tracing::warn;
 
+use crate::attachments;
 use crate::error::ReclaimError;
 use crate::records::VolumeRecord;
 use crate::records::volume::{DeletionSecret, VolumeSource};
@@ -14,7 +15,7 @@ use crate::term_context::TermContext;
 
 /// Deletes the volume at the driver. An unknown handle is success there (CSI spec, `DeleteVolume`).
 pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> Result<(), ReclaimError> {
-    let handle = deletable(term, volume)?;
+    let handle = deletable(term, volume).await?;
     let secrets = match deletion_secret(term, volume)? {
         Some(secret) => fetch_or_go_without(term, volume, &secret).await,
         None => Credentials::default(),
@@ -25,7 +26,7 @@ pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> 
 }
 
 /// The handle, unless the volume must not be deleted (now).
-fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a VolumeHandle, ReclaimError> {
+async fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a VolumeHandle, ReclaimError> {
     let handle = match &volume.source {
         VolumeSource::Driver(handle) => handle,
         VolumeSource::InTree => return Err(ReclaimError::InTree { finalizer: finalizers::VOLUME_PROTECTION }),
@@ -34,11 +35,10 @@ fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a Vol
     if !term.settings.driver.provisions {
         return Err(ReclaimError::NoDynamicProvisioning { driver: term.settings.names.driver.clone() });
     }
-    match term.caches.attachments_of(&volume.name).first() {
-        Some(attachment) => {
-            Err(ReclaimError::Attached { volume: volume.name.to_string(), attachment: attachment.to_string() })
-        }
-        None => Ok(handle),
+    attachments::known(term).await?;
+    match term.caches.attachments.of(&volume.name) {
+        0 => Ok(handle),
+        attachments => Err(ReclaimError::Attached { volume: volume.name.to_string(), attachments }),
     }
 }
 

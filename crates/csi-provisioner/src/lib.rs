@@ -18,6 +18,7 @@
 //! claim before the next start, leaks the volume at the driver. `docs/differences.md` lists what is not supported yet.
 
 mod args;
+mod attachments;
 mod claim;
 mod create_volume;
 mod delete_volume;

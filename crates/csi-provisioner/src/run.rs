@@ -12,11 +12,10 @@ use sidecar::{Boot, Exit, FirstLists, Metrics, Shutdown, Started, kube_config, l
 use storage_kube::names::Interner;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
+use crate::attachments::Attachments;
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
-use crate::records::{
-    AttachmentProjection, ClaimProjection, ClassProjection, CsiNodeProjection, NodeProjection, VolumeProjection,
-};
+use crate::records::{ClaimProjection, ClassProjection, CsiNodeProjection, NodeProjection, VolumeProjection};
 use crate::settings::{DriverFacts, Settings};
 use crate::term::{self, Process};
 use crate::term_context::{Caches, NodeCaches};
@@ -119,12 +118,7 @@ pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) 
     let projection = VolumeProjection { names: names.clone(), interner: Interner::new() };
     let (volumes, task) = Informer::new(Api::all(client.clone()), projection, Some(RESYNC));
     first_lists.spawn(tasks, "volumes", task.run());
-    let attachments = settings.driver.attaches.then(|| {
-        let projection = AttachmentProjection { names: names.clone() };
-        let (attachments, task) = Informer::new(Api::all(client.clone()), projection, None);
-        first_lists.spawn(tasks, "attachments", task.run());
-        attachments
-    });
+    let attachments = Attachments::start(settings, client, tasks, &first_lists);
     let nodes = settings.needs_nodes().then(|| {
         let interner = Arc::new(Interner::new());
         let projection = NodeProjection { interner: Arc::clone(&interner) };

@@ -16,15 +16,12 @@ use controller_runtime::{Change, Subscription, WorkQueue};
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     let caches = &term.caches;
-    let mut all = vec![
+    vec![
         caches.claims.subscribe_for(term, claim_changed),
         caches.classes.subscribe_for(term, class_changed),
         caches.volumes.subscribe_for(term, volume_changed),
-    ];
-    if let Some(attachments) = &caches.attachments {
-        all.push(attachments.subscribe_for(term, attachment_changed));
-    }
-    all
+        caches.attachments.cache.subscribe_for(term, attachment_changed),
+    ]
 }
 
 /// At once, and with the first delay if it fails again.
@@ -91,6 +88,7 @@ fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
 
 fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.reclaimed.forget(&volume.uid);
+    term.attachments.forget(&volume.uid);
     let Some(claim) = volume.claim_uid() else { return };
     term.forget_provisioned(&claim);
     if term.caches.claims.get(&claim).is_some() {
@@ -98,11 +96,11 @@ fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     }
 }
 
-/// The last attachment is gone: the volume can be reclaimed without waiting out a backoff.
+/// The last attachment is gone: the volume that waited for that is reclaimed.
 fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjection>) {
     let (Some(volume), None) = (change.old, change.new) else { return };
     let reclaimable = term.caches.volumes.get(volume).is_some_and(|volume| decide(&volume) == VolumeDecision::Reclaim);
-    if reclaimable && term.caches.attachments_of(volume).is_empty() {
+    if reclaimable && term.caches.attachments.of(volume) == 0 {
         add_afresh(&term.queues.volumes, (**volume).clone());
     }
 }

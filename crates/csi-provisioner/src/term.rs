@@ -11,6 +11,7 @@ use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use crate::attachments::AttachmentKnowledge;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::claim::{self, sync_claim};
@@ -79,6 +80,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
+        attachments: AttachmentKnowledge::default(),
         unsaved: Mutex::default(),
         own_writes: Mutex::default(),
     });

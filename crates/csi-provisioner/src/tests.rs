@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
+mod attached;
 mod claims;
 mod counting;
+mod deletion_orders;
 mod deletion_rows;
 mod draining;
 mod earlier_terms;

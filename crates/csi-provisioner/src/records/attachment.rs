@@ -2,6 +2,7 @@
 
 use controller_runtime::Projection;
 use storage_kube::names::VolumeName;
+use storage_kube::uid::Uid;
 use storage_kube::wire::VolumeAttachment;
 
 use crate::migration::ProvisionerNames;
@@ -16,7 +17,8 @@ pub(crate) struct AttachmentProjection {
 
 impl Projection for AttachmentProjection {
     type Wire = VolumeAttachment;
-    type Key = Box<str>;
+    /// Names are long (`csi-` and a SHA-256 in hexadecimal digits); the UID tells attachments apart as well.
+    type Key = Uid;
     type Record = VolumeName;
     type Group = VolumeName;
 
@@ -28,8 +30,8 @@ impl Projection for AttachmentProjection {
         VolumeAttachment::from_json(json)
     }
 
-    fn key(&self, attachment: &VolumeAttachment) -> Option<Box<str>> {
-        attachment.metadata.name.as_deref().map(Box::from)
+    fn key(&self, attachment: &VolumeAttachment) -> Option<Uid> {
+        attachment.metadata.uid.as_deref().map(Uid::from)
     }
 
     fn project(&self, attachment: VolumeAttachment) -> Option<VolumeName> {

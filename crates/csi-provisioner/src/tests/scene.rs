@@ -58,7 +58,7 @@ pub(super) struct Scene {
     driver_name: String,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
-    _tasks: Tasks,
+    tasks: Tasks,
 }
 
 impl Scene {
@@ -148,7 +148,7 @@ impl Scene {
             Box::pin(leading).await.unwrap();
             let _ = end.send(());
         });
-        Self { api, driver, registry, process, driver_name, shutdown, ended, _tasks: tasks }
+        Self { api, driver, registry, process, driver_name, shutdown, ended, tasks }
     }
 
     /// Ends the term in good order.
@@ -160,6 +160,16 @@ impl Scene {
 
     pub(super) fn driver_name(&self) -> &str {
         &self.driver_name
+    }
+
+    /// Begins another term of the same process, as one that has won the lease again.
+    pub(super) fn lead_again(&self) -> CancellationToken {
+        let shutdown = CancellationToken::new();
+        let process = Arc::clone(&self.process);
+        let leading =
+            lead(None, shutdown.clone(), Health::new(), move |term| Box::pin(work(Arc::clone(&process), term)));
+        self.tasks.spawn("lead again", async move { Box::pin(leading).await.unwrap() });
+        shutdown
     }
 
     pub(super) fn begin_stop(&self) {
