@@ -10,6 +10,7 @@
 //! provisioner does. An attachment made after `DeleteVolume` was sent is too late to be seen.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use controller_runtime::{Informer, InformerError, Tasks};
@@ -18,7 +19,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde::de::IgnoredAny;
 use sidecar::FirstLists;
-use storage_kube::names::VolumeName;
+use storage_kube::names::{Interner, VolumeName};
 use storage_kube::uid::Uid;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -41,8 +42,15 @@ pub(crate) struct Attachments {
 }
 
 impl Attachments {
-    pub(crate) fn start(settings: &Settings, client: &Client, tasks: &Tasks, first_lists: &FirstLists) -> Self {
-        let projection = AttachmentProjection { names: settings.names.clone() };
+    /// `interner` is the one of the volumes.
+    pub(crate) fn start(
+        settings: &Settings,
+        client: &Client,
+        tasks: &Tasks,
+        first_lists: &FirstLists,
+        interner: Arc<Interner>,
+    ) -> Self {
+        let projection = AttachmentProjection { names: settings.names.clone(), interner };
         let (cache, task) = Informer::new(Api::all(client.clone()), projection, None);
         if settings.driver.attaches {
             first_lists.spawn(tasks, "attachments", task.run());

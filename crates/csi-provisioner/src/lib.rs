@@ -25,6 +25,7 @@ mod delete_volume;
 mod error;
 mod metrics;
 mod migration;
+mod node_deployment;
 mod persistent_volume;
 mod records;
 mod run;

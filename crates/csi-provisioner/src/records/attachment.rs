@@ -1,7 +1,9 @@
 //! Volume attachments: while one names a volume, the volume must not be reclaimed.
 
+use std::sync::Arc;
+
 use controller_runtime::Projection;
-use storage_kube::names::VolumeName;
+use storage_kube::names::{Interner, VolumeName};
 use storage_kube::uid::Uid;
 use storage_kube::wire::VolumeAttachment;
 
@@ -13,6 +15,8 @@ use crate::migration::ProvisionerNames;
 /// name a volume of this one.
 pub(crate) struct AttachmentProjection {
     pub(crate) names: ProvisionerNames,
+    /// The one of the volumes, whose names it shares.
+    pub(crate) interner: Arc<Interner>,
 }
 
 impl Projection for AttachmentProjection {
@@ -38,7 +42,8 @@ impl Projection for AttachmentProjection {
         if !self.names.is_driver(&attachment.spec.attacher) {
             return None;
         }
-        attachment.spec.source.persistent_volume_name.as_deref().map(VolumeName::from)
+        let volume = attachment.spec.source.persistent_volume_name?;
+        Some(VolumeName::from(self.interner.intern(&volume)))
     }
 
     fn group(&self, volume: &VolumeName) -> Option<VolumeName> {

@@ -52,6 +52,8 @@ pub struct PersistentVolumeSpec {
     pub mount_options: Vec<String>,
     /// Absent means with a file system.
     pub volume_mode: Option<VolumeMode>,
+    /// Absent means that every node reaches it.
+    pub node_affinity: Option<Box<full::VolumeNodeAffinity>>,
     // Sources that a CSI driver has taken over: which one it is, not what is in it.
     #[serde(deserialize_with = "is_set")]
     aws_elastic_block_store: bool,
