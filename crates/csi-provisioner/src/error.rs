@@ -4,6 +4,8 @@ use csi_client::{CallError, Meaning, Rpc, meaning};
 use storage_kube::{access_mode, credentials, fs_type, parameters, quantity, secret_ref, volume_name};
 use thiserror::Error;
 
+use crate::topology::error::TopologyError;
+
 /// Why no request can be made of a claim and its class.
 #[derive(Debug, Error)]
 pub(crate) enum PlanError {
@@ -38,6 +40,8 @@ pub(crate) enum ProvisionError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error(transparent)]
     Credentials(#[from] credentials::Error),
     #[error(transparent)]
     CreateVolume(#[from] CallError),
@@ -69,21 +73,27 @@ pub(crate) enum Disposition {
     BackOff(Memory),
     /// Final, and asking again will not help: leave it alone for minutes.
     SlowRetry,
+    /// Final or not even asked for, and another node may do: hand the claim back to the scheduler if that chose the node,
+    /// else try again with growing delay. The memory of a call is dropped.
+    Reschedule,
 }
 
 impl ProvisionError {
     /// What is done about it. CSI spec "CreateVolume Errors"; contract of the Go provisioner for the codes it leaves open.
     pub(crate) fn disposition(&self) -> Disposition {
         match self {
-            Self::ClassMissing { .. } | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
+            Self::Topology(error) if error.needs_another_node() => Disposition::Reschedule,
+            Self::ClassMissing { .. } | Self::Topology(_) | Self::Credentials(_) => {
+                Disposition::BackOff(Memory::Unchanged)
+            }
             Self::Plan(error) => Disposition::BackOff(error.memory()),
             Self::NoVolume | Self::TooSmallAndLeft { .. } => Disposition::BackOff(Memory::Remember),
             Self::TooSmall { .. } => Disposition::BackOff(Memory::Forget),
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),
-                // Handing the claim back to the scheduler needs topology; without it this is a final answer.
-                Meaning::Final | Meaning::Reschedule => Disposition::BackOff(Memory::Forget),
+                Meaning::Final => Disposition::BackOff(Memory::Forget),
+                Meaning::Reschedule => Disposition::Reschedule,
                 Meaning::Infeasible => Disposition::SlowRetry,
             },
         }

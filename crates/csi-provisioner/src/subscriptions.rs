@@ -7,21 +7,30 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::records::{AttachmentProjection, ClaimProjection, ClassProjection, VolumeProjection, VolumeRecord};
+use crate::records::{
+    AttachmentProjection, ClaimProjection, ClassProjection, CsiNodeProjection, NodeProjection, VolumeProjection,
+    VolumeRecord,
+};
 use crate::save_volume;
 use crate::term_context::TermContext;
 use crate::volume::decision::{VolumeDecision, decide};
 use controller_runtime::{Change, Subscription, WorkQueue};
+use storage_kube::names::NodeName;
 
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     let caches = &term.caches;
-    vec![
+    let mut all = vec![
         caches.claims.subscribe_for(term, claim_changed),
         caches.classes.subscribe_for(term, class_changed),
         caches.volumes.subscribe_for(term, volume_changed),
         caches.attachments.cache.subscribe_for(term, attachment_changed),
-    ]
+    ];
+    if let (Some(nodes), Some(_)) = (&caches.nodes, &term.cluster) {
+        all.push(nodes.nodes.subscribe_for(term, node_changed));
+        all.push(nodes.csi_nodes.subscribe_for(term, csi_node_changed));
+    }
+    all
 }
 
 /// At once, and with the first delay if it fails again.
@@ -93,6 +102,31 @@ fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.forget_provisioned(&claim);
     if term.caches.claims.get(&claim).is_some() {
         term.queues.claims.add(claim);
+    }
+}
+
+fn node_changed(term: &TermContext, change: &Change<'_, NodeProjection>) {
+    if change.old != change.new {
+        place_changed(term, change.key);
+    }
+}
+
+fn csi_node_changed(term: &TermContext, change: &Change<'_, CsiNodeProjection>) {
+    if change.old != change.new {
+        place_changed(term, change.key);
+    }
+}
+
+/// Where a node is may be what claims wait for.
+fn place_changed(term: &TermContext, node: &NodeName) {
+    if let Some(cluster) = &term.cluster {
+        cluster.changed();
+    }
+    for claim in term.awaiting_nodes.take(node) {
+        // What is in progress is repeated with its first request: the nodes change nothing about it.
+        if term.in_progress.get(&claim).is_none() {
+            term.queues.claims.add(claim);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::attachments::AttachmentKnowledge;
+use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::claim::{self, sync_claim};
@@ -20,6 +21,7 @@ use crate::save_volume::{self, sync_unsaved};
 use crate::settings::Settings;
 use crate::subscriptions::subscribe;
 use crate::term_context::{Caches, Queues, TermContext};
+use crate::topology::cluster::ClusterView;
 use crate::volume::reclaimed::Reclaimed;
 use crate::volume::sync_volume;
 
@@ -77,6 +79,8 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         events,
         draining: term.draining(),
         queues: Queues::new(process.backoff, &process.queue_metrics),
+        cluster: cluster(process),
+        awaiting_nodes: AwaitingNodes::default(),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
@@ -85,6 +89,12 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         own_writes: Mutex::default(),
     });
     (context, writer)
+}
+
+/// The nodes whose topology decides where volumes may be, where it has a say.
+fn cluster(process: &Process) -> Option<ClusterView> {
+    let nodes = process.caches.nodes.as_ref().filter(|_| process.settings.topology())?;
+    Some(ClusterView::watched(&process.settings.names.driver, nodes))
 }
 
 /// How many volumes are written at once when writing them failed before; as in the Go provisioner.

@@ -1,7 +1,7 @@
 //! What a claim or driver may ask for that this provisioner does not do yet.
 //!
 //! Such a claim gets one Warning event that names the gap, and nothing is created: a volume without the asked-for
-//! content or in the wrong place is worse than none.
+//! content is worse than none.
 
 use std::fmt;
 
@@ -15,8 +15,6 @@ use crate::settings::Settings;
 /// A feature that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum MissingFeature {
-    /// The driver has VOLUME_ACCESSIBILITY_CONSTRAINTS.
-    Topology,
     /// The claim names a snapshot or claim to fill the volume from.
     DataSource {
         /// Its kind.
@@ -33,10 +31,6 @@ pub(crate) enum MissingFeature {
 impl fmt::Display for MissingFeature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Topology => f.write_str(
-                "the driver reports VOLUME_ACCESSIBILITY_CONSTRAINTS, and topology is not supported by this csi-provisioner yet: \
-                 start it with --feature-gates=Topology=false if every node reaches every volume",
-            ),
             Self::DataSource { kind, name } => write!(
                 f,
                 "the claim asks for a volume filled from {kind} \"{name}\", and data sources are not supported by this csi-provisioner yet: \
@@ -97,5 +91,5 @@ pub(crate) fn missing_feature(settings: &Settings, claim: &ClaimRecord, class: &
     {
         return Some(MissingFeature::AttributesClass(class.clone()));
     }
-    (settings.flags.topology_gate && settings.driver.topology).then_some(MissingFeature::Topology)
+    None
 }
