@@ -27,6 +27,7 @@ use tracing::{error, info, warn};
 
 use crate::create_volume::{create_volume, request};
 use crate::error::{Disposition, Memory, ProvisionError};
+use crate::node_deployment::compete;
 use crate::persistent_volume::persistent_volume;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::save_volume::{self, UnsavedVolume};
@@ -65,6 +66,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         ClaimDecision::Refuse(claim, missing) => {
             leave_alone(&term, &claim, EventKind::Warning, "ProvisioningFailed", missing.to_string())
         }
+        ClaimDecision::Compete(claim, class) => compete(&term, &claim, &class).await,
         ClaimDecision::Resume(plan) => provision(&term, plan, started).await,
         ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
             Ok(plan) => provision(&term, Arc::new(plan), started).await,

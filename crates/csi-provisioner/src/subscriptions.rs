@@ -41,6 +41,9 @@ fn add_afresh<K: Clone + Eq + Hash + Debug + Send + 'static>(queue: &WorkQueue<K
 
 fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
     let queue = &term.queues.claims;
+    if change.new.is_some_and(|claim| claim.selected_node.is_some()) {
+        term.competition.forget(change.key);
+    }
     match (change.old, change.new) {
         (_, None) => {
             term.forget_claim(change.key);

@@ -17,6 +17,7 @@ use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
+use crate::node_deployment::competition::Competition;
 use crate::save_volume::{self, sync_unsaved};
 use crate::settings::Settings;
 use crate::subscriptions::subscribe;
@@ -81,6 +82,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         queues: Queues::new(process.backoff, &process.queue_metrics),
         cluster: cluster(process),
         awaiting_nodes: AwaitingNodes::default(),
+        competition: Competition::default(),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
@@ -93,8 +95,18 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
 
 /// The nodes whose topology decides where volumes may be, where it has a say.
 fn cluster(process: &Process) -> Option<ClusterView> {
-    let nodes = process.caches.nodes.as_ref().filter(|_| process.settings.topology())?;
-    Some(ClusterView::watched(&process.settings.names.driver, nodes))
+    let settings = &process.settings;
+    if !settings.topology() {
+        return None;
+    }
+    let driver = &settings.names.driver;
+    match (&settings.node, &process.caches.nodes) {
+        (Some(node), _) => {
+            let place = node.place.clone().unwrap_or_default();
+            Some(ClusterView::of_node(driver, node.name.clone(), &place))
+        }
+        (None, nodes) => nodes.as_ref().map(|nodes| ClusterView::watched(driver, nodes)),
+    }
 }
 
 /// How many volumes are written at once when writing them failed before; as in the Go provisioner.

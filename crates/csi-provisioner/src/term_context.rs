@@ -16,6 +16,7 @@ use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::metrics::ProvisionerMetrics;
+use crate::node_deployment::competition::Competition;
 use crate::records::{
     ClaimProjection, ClaimRecord, ClassProjection, ClassRecord, CsiNodeProjection, NodeProjection, VolumeProjection,
     VolumeRecord,
@@ -105,6 +106,7 @@ pub(crate) struct TermContext {
     /// The nodes, where topology has a say.
     pub(crate) cluster: Option<ClusterView>,
     pub(crate) awaiting_nodes: AwaitingNodes,
+    pub(crate) competition: Competition,
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
@@ -194,6 +196,7 @@ impl TermContext {
         own_writes.versions.remove(claim);
         self.infeasible.forget(claim);
         self.awaiting_nodes.forget(claim);
+        self.competition.forget(claim);
     }
 
     /// The volume of a waiting claim has vanished from the API: the claim may be provisioned again.

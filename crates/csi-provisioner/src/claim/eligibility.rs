@@ -8,6 +8,7 @@ use storage_kube::wire::BindingMode;
 
 use super::missing_feature::{Content, MissingFeature, content, missing_feature};
 use crate::create_volume::request::Plan;
+use crate::node_deployment::ownership::{Owner, owner};
 use crate::records::class::ClassOwner;
 use crate::records::{ClaimRecord, ClassRecord, VolumeRecord};
 use crate::settings::Settings;
@@ -49,6 +50,8 @@ pub(crate) enum ClaimDecision {
     Refuse(Arc<ClaimRecord>, MissingFeature),
     /// Go on with a call whose outcome is unknown: the same request, whatever has become of claim, class and Secret.
     Resume(Arc<Plan>),
+    /// No node has it, and each may: see [`crate::node_deployment`].
+    Compete(Arc<ClaimRecord>, Arc<ClassRecord>),
     /// Provision it.
     Provision(Arc<ClaimRecord>, Arc<ClassRecord>),
 }
@@ -68,9 +71,19 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if view.provisioned || view.outdated {
         return ClaimDecision::Nothing;
     }
+    let owner = settings.node.as_ref().map_or(Owner::ThisNode, |node| owner(node, claim, view.class.map(Arc::as_ref)));
+    if owner == Owner::NotUs {
+        return ClaimDecision::Nothing;
+    }
     let Some(class) = view.class else { return ClaimDecision::AwaitClass(Arc::clone(claim)) };
     if class.binding_mode == Some(BindingMode::WaitForFirstConsumer) && claim.selected_node.is_none() {
         return ClaimDecision::Nothing;
+    }
+    if owner == Owner::Nobody {
+        // What is wrong with the claim is told by the one node that gets it.
+        let served = view.volume.is_some() || class.owner == ClassOwner::Other || content(claim) == Content::Populator;
+        let compete = || ClaimDecision::Compete(Arc::clone(claim), Arc::clone(class));
+        return if served { ClaimDecision::Nothing } else { compete() };
     }
     if let Some(volume) = view.volume
         && !volume.is_for(&claim.uid)

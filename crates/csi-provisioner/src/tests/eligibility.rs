@@ -79,6 +79,7 @@ fn decision(known: Known) -> &'static str {
         ClaimDecision::NameTaken(..) => "name taken",
         ClaimDecision::LeaveToPopulator(_) => "populator",
         ClaimDecision::Refuse(..) => "refuse",
+        ClaimDecision::Compete(..) => "compete",
         ClaimDecision::Resume(_) => "resume",
         ClaimDecision::Provision(..) => "provision",
     }

@@ -77,27 +77,41 @@ impl Scene {
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer),
     ) -> Self {
-        Self::build(configure, identity, prepare, Replica::Only).await
+        let api = FakeApiServer::new();
+        prepare(&api);
+        Self::beside(&api, configure, identity).await
+    }
+
+    /// Starts beside others on the same API server, with a driver of its own.
+    pub(super) async fn beside(
+        api: &FakeApiServer,
+        configure: impl FnOnce(&mut Settings),
+        identity: impl FnOnce(&mut Identity),
+    ) -> Self {
+        Self::build(api, configure, identity, Replica::Only).await
     }
 
     /// Starts as a replica that shares its work with others; `prepare` acts on the API server before.
     pub(super) async fn electing(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        Self::build(|_| (), |_| (), prepare, Replica::AfterStandby).await
+        let api = FakeApiServer::new();
+        prepare(&api);
+        Self::build(&api, |_| (), |_| (), Replica::AfterStandby).await
     }
 
     /// The same, with the lease won before the first list.
     pub(super) async fn leading_at_once(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        Self::build(|_| (), |_| (), prepare, Replica::AtOnce).await
+        let api = FakeApiServer::new();
+        prepare(&api);
+        Self::build(&api, |_| (), |_| (), Replica::AtOnce).await
     }
 
     async fn build(
+        api: &FakeApiServer,
         configure: impl FnOnce(&mut Settings),
         identity: impl FnOnce(&mut Identity),
-        prepare: impl FnOnce(&FakeApiServer),
         replica: Replica,
     ) -> Self {
-        let api = FakeApiServer::new();
-        prepare(&api);
+        let api = api.clone();
         let driver = FakeDriver::start().await;
         driver.configure(identity);
         let registry = prometheus::Registry::new();
