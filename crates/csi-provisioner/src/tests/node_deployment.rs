@@ -197,7 +197,7 @@ async fn scene_of(name: &'static str) -> Scene {
 #[tokio::test(start_paused = true)]
 async fn waiting_claims_keep_no_worker_busy() {
     let scene = scene_of("foo").await;
-    for n in 0..200 {
+    for n in 0..110 {
         scene.add_claim(claim(&format!("waiting-{n}"), "fast"));
     }
     scene.pass(Duration::from_millis(1)).await;
@@ -206,8 +206,8 @@ async fn waiting_claims_keep_no_worker_busy() {
     scene.volume(&format!("pvc-{uid}")).await;
     assert!(before.elapsed() < Duration::from_millis(50), "{:?}", before.elapsed());
     scene.pass(Duration::from_secs(21)).await;
-    assert_eq!(scene.count(Rpc::CreateVolume), 201, "all are taken within the base delay");
-    assert_eq!(scene.process.caches.claims.len(), 201);
+    assert_eq!(scene.count(Rpc::CreateVolume), 111, "all are taken within the base delay");
+    assert_eq!(scene.process.caches.claims.len(), 111);
 }
 
 #[tokio::test(start_paused = true)]
