@@ -122,10 +122,11 @@ fn csi_node_changed(term: &TermContext, change: &Change<'_, CsiNodeProjection>) 
 
 /// Where a node is may be what claims wait for.
 fn place_changed(term: &TermContext, node: &NodeName) {
-    if let Some(cluster) = &term.cluster {
-        cluster.changed();
-    }
-    for claim in term.awaiting_nodes.take(node) {
+    let Some(cluster) = &term.cluster else { return };
+    cluster.changed();
+    // Nodes that come up by the dozen change often before the first of them has the driver.
+    let any = term.awaiting_nodes.for_any() && cluster.everywhere().is_ok();
+    for claim in term.awaiting_nodes.take(node, any) {
         // What is in progress is repeated with its first request: the nodes change nothing about it.
         if term.in_progress.get(&claim).is_none() {
             term.queues.claims.add(claim);

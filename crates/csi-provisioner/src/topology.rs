@@ -89,20 +89,28 @@ fn for_node(
     cluster: &ClusterView,
 ) -> Result<Option<Requirement>, TopologyError> {
     let place = cluster.place(node)?;
-    let requisite = if allowed.is_empty() { None } else { Some(allowed::segments(allowed)) };
-    let forbidden = || TopologyError::NotAllowed { node: node.clone(), segment: place.segment.clone() };
-    if flags.strict_topology {
-        if requisite.is_some_and(|allowed| !allowed.iter().any(|segment| segment.is_subset_of(&place.segment))) {
-            return Err(forbidden());
+    let allowed = (!allowed.is_empty()).then(|| allowed::segments(allowed));
+    let alone = || Arc::new([place.segment.clone()]);
+    let first_around = |segments: &[Segment]| segments.iter().position(|segment| segment.is_subset_of(&place.segment));
+    let (requisite, first): (Arc<[Segment]>, _) = match (allowed, flags.strict_topology) {
+        (None, true) => (alone(), Some(0)),
+        (Some(allowed), true) => (alone(), first_around(&allowed).map(|_| 0)),
+        (None, false) => {
+            let all = cluster.with_keys(&place.keys);
+            // They have the same keys, so none is around the node but its own.
+            let first = all.binary_search(&place.segment).ok();
+            (all, first)
         }
-        return Ok(Requirement::new(Arc::new([place.segment]), 0));
+        (Some(allowed), false) if allowed.is_empty() => return Ok(None),
+        (Some(allowed), false) => {
+            let first = first_around(&allowed);
+            (allowed, first)
+        }
+    };
+    match first {
+        Some(first) => Ok(Requirement::new(requisite, first)),
+        None => Err(TopologyError::NotAllowed { node: node.clone(), segment: place.segment }),
     }
-    let requisite = requisite.unwrap_or_else(|| cluster.with_keys(&place.keys));
-    if requisite.is_empty() {
-        return Ok(None);
-    }
-    let first = requisite.iter().position(|segment| segment.is_subset_of(&place.segment)).ok_or_else(forbidden)?;
-    Ok(Requirement::new(requisite, first))
 }
 
 fn for_any_node(

@@ -4,11 +4,11 @@
 //! A cluster has ten thousands of some kinds, so an entry is one slot in one array. The tables that find it by key and by
 //! group hold its number alone, and the members of a group are linked through their slots: no key is stored twice.
 
-use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::mem;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use super::projection::Projection;
@@ -65,7 +65,7 @@ pub(super) struct Store<P: Projection> {
 
 impl<P: Projection> Default for Store<P> {
     fn default() -> Self {
-        Self { slots: Vec::new(), by_key: HashTable::new(), by_group: HashTable::new(), hasher: RandomState::new() }
+        Self { slots: Vec::new(), by_key: HashTable::new(), by_group: HashTable::new(), hasher: RandomState::default() }
     }
 }
 
@@ -185,16 +185,13 @@ impl<P: Projection> Store<P> {
         let Some(group) = projection.group(&slots[at as usize].record) else { return };
         let hash = hasher.hash_one(&group);
         let is_group = |&first: &u32| projection.group(&slots[first as usize].record).as_ref() == Some(&group);
-        match by_group.find_mut(hash, is_group) {
-            Some(first) => {
-                let second = mem::replace(first, at);
-                slots[second as usize].previous = at;
-                slots[at as usize].next = second;
-            }
-            None => {
-                let rehash = |&first: &u32| hash_of_group(hasher, projection, &slots[first as usize]);
-                by_group.insert_unique(hash, at, rehash);
-            }
+        if let Some(first) = by_group.find_mut(hash, is_group) {
+            let second = mem::replace(first, at);
+            slots[second as usize].previous = at;
+            slots[at as usize].next = second;
+        } else {
+            let rehash = |&first: &u32| hash_of_group(hasher, projection, &slots[first as usize]);
+            by_group.insert_unique(hash, at, rehash);
         }
     }
 

@@ -18,11 +18,16 @@ impl AwaitingNodes {
         self.claims.lock().insert(claim.clone(), node.cloned());
     }
 
-    /// Those that a change of this node may help; they do not wait any more.
-    pub(crate) fn take(&self, node: &NodeName) -> Vec<ClaimUid> {
+    /// Whether a claim waits that any node may help.
+    pub(crate) fn for_any(&self) -> bool {
+        self.claims.lock().values().any(Option::is_none)
+    }
+
+    /// Those that wait for this node, and with `any` those that wait for any; they do not wait any more.
+    pub(crate) fn take(&self, node: &NodeName, any: bool) -> Vec<ClaimUid> {
         let mut claims = self.claims.lock();
         claims
-            .extract_if(|_, awaited| awaited.as_ref().is_none_or(|awaited| awaited == node))
+            .extract_if(|_, awaited| awaited.as_ref().map_or(any, |awaited| awaited == node))
             .map(|(claim, _)| claim)
             .collect()
     }

@@ -11,7 +11,7 @@ use crate::records::{ClaimRecord, ClassRecord};
 use crate::settings::NodeFlags;
 use crate::still_wanted::until_drained;
 use crate::term_context::TermContext;
-use crate::topology::requirement;
+use crate::topology::{Requirement, requirement};
 
 /// Whether the volume could be here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn asked_places(
 ) -> Result<Vec<Topology>, String> {
     let Some(cluster) = &term.cluster else { return Ok(Vec::new()) };
     requirement(&term.settings.flags, &claim.name, Some(&node.name), &class.allowed_topologies, cluster)
-        .map(|asked| asked.iter().flat_map(|asked| asked.requisite()).map(Topology::from).collect())
+        .map(|asked| asked.iter().flat_map(Requirement::requisite).map(Topology::from).collect())
         .map_err(|why| why.to_string())
 }
 

@@ -10,12 +10,13 @@ use fake_driver::{Identity, Rpc, Step};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
+use storage_kube::names::ClaimUid;
 use tokio::time::Instant;
 use tonic::Code;
 
 use super::objects::{DRIVER, claim, class, with};
 use super::scene::{PATIENCE, Scene};
-use crate::node_deployment::competition::delay;
+use crate::node_deployment::competition::{Competition, Turn, delay};
 use crate::settings::NodeFlags;
 
 const GIB: i64 = 1 << 30;
@@ -185,6 +186,23 @@ fn how_long_a_node_waits() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn each_attempt_has_one_wait_and_what_is_forgotten_begins_anew() {
+    let competition = Competition::default();
+    let (uid, flags) = (ClaimUid::from("u"), node("foo"));
+    let Turn::In(first) = competition.turn(&uid, &flags) else { panic!("a wait of nothing is one in four milliards") };
+    tokio::time::sleep(first / 2).await;
+    assert!(matches!(competition.turn(&uid, &flags), Turn::In(rest) if rest <= first), "events do not prolong it");
+    tokio::time::sleep(first).await;
+    assert_eq!(competition.turn(&uid, &flags), Turn::Now);
+    assert_eq!(competition.turn(&uid, &flags), Turn::Now, "until the attempt ends");
+    competition.end_attempt(&uid);
+    let Turn::In(second) = competition.turn(&uid, &flags) else { panic!("20 to 40 s") };
+    assert!(second >= Duration::from_secs(20) && second <= Duration::from_secs(40), "{second:?}");
+    competition.forget(&uid);
+    assert_eq!(competition.len(), 0);
+}
+
 async fn scene_of(name: &'static str) -> Scene {
     let scene = Scene::configured(|settings| settings.node = Some(node(name)), |_| (), |_| ()).await;
     offers(&scene, GIB * 1000, None);
@@ -242,7 +260,7 @@ async fn a_claim_that_cannot_be_taken_is_told_and_tried_again_later_and_later() 
     assert!(text.contains("node foo") && text.contains("cannot update"), "{text}");
     scene.volume(&format!("pvc-{uid}")).await;
     let waited = begun.elapsed();
-    let (least, most) = (Duration::from_secs(20 + 3 * 40), Duration::from_secs(20 + 40 + 3 * 60));
+    let (least, most) = (Duration::from_secs(140), Duration::from_mins(4));
     assert!(waited > least && waited <= most, "{waited:?}");
 }
 

@@ -38,7 +38,8 @@ fn claim_requests(scene: &Scene) -> Vec<&'static str> {
     ours.map(|request| request.verb).filter(|verb| !["list", "watch"].contains(verb)).collect()
 }
 
-fn failed(scene: &Scene) -> u64 {
+/// Failed tries for claims of the class `late`.
+pub(super) fn failed(scene: &Scene) -> u64 {
     let text = prometheus::TextEncoder::new().encode_to_string(&scene.registry.gather()).unwrap();
     let series = "controller_persistentvolumeclaim_provision_failed_total{class=\"late\",source=\"\"} ";
     text.lines().find_map(|line| line.strip_prefix(series)).map_or(0, |count| count.parse().unwrap())
