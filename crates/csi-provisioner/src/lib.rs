@@ -17,6 +17,9 @@
 //! Reclaim reads the same way: [`records::volume`] → [`subscriptions`] → [`volume`] → [`volume::decision`] → [`delete_volume`] →
 //! [`persistent_volume::write`].
 //!
+//! With `--node-deployment` every node has such a process, and they agree through the claims on who does what
+//! ([`node_deployment`]). A volume that is attached waits for its detach ([`attachments`]).
+//!
 //! Not guaranteed: a crash between a driver's `CreateVolume` and the write of the object, followed by the deletion of the
 //! claim before the next start, leaks the volume at the driver. `docs/differences.md` lists what is not supported yet.
 

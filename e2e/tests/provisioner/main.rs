@@ -4,5 +4,6 @@
 
 mod input;
 mod leadership;
+mod nodes;
 mod restarts;
 mod volumes;

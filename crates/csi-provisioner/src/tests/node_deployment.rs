@@ -111,13 +111,20 @@ async fn what_the_provisioner_of_a_node_does_with_a_claim() {
             ..Row::new("the scheduler has not chosen", ("", false), false)
         },
         Row { class: json!({ "volumeBindingMode": null }), ..Row::new("no binding mode", ("", false), false) },
+        Row {
+            claim: json!({
+                "metadata": { "annotations": { "volume.beta.kubernetes.io/storage-class": "fast" } },
+                "spec": { "storageClassName": null },
+            }),
+            ..Row::new("class in the annotation alone", ("foo", true), true)
+        },
         Row { class: json!({ "provisioner": "other" }), ..Row::new("class of another", ("", false), false) },
         Row {
             claim: json!({ "spec": { "dataSource": { "kind": "Populator", "name": "p" } } }),
             ..Row::new("for a populator", ("", false), false)
         },
     ];
-    assert_eq!(rows.len(), 17, "8 of the Go provisioner, 9 of ours");
+    assert_eq!(rows.len(), 18, "8 of the Go provisioner, 10 of ours");
     for row in rows {
         let configure = |settings: &mut crate::settings::Settings| {
             settings.node = Some(NodeFlags { immediate_binding: row.immediate, ..node("foo") });
