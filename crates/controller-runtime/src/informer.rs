@@ -114,7 +114,7 @@ impl<P: Projection> Informer<P> {
 
     /// The keys of all records of `group`, in no order.
     pub fn in_group(&self, group: &P::Group) -> Vec<P::Key> {
-        self.shared.cache.read(|store| store.in_group(group))
+        self.shared.cache.in_group(group)
     }
 
     /// How many records there are.

@@ -60,6 +60,18 @@ pub enum Error {
         source: CallError,
     },
 
+    /// `NodeGetInfo` failed on the first connection.
+    #[error(
+        "CSI driver at {address} did not tell where its node is (NodeGetInfo): {source}; look at the log of the driver, \
+         which must serve the Node service"
+    )]
+    NoNodeInfo {
+        /// The driver.
+        address: Address,
+        /// Its answer.
+        source: CallError,
+    },
+
     /// A later connection reached another driver than the first one. The text is the termination message.
     #[error(
         "CSI driver at {address} changed while it was being served: {change}; \

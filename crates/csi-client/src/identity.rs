@@ -2,6 +2,7 @@
 
 pub(crate) mod handshake;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{ControllerCapabilities, PluginCapabilities};
@@ -47,6 +48,8 @@ pub enum Handshake {
     /// As [`Self::Controller`], but a driver without the plugin capability `CONTROLLER_SERVICE` is not asked for
     /// `ControllerGetCapabilities`, which it need not answer.
     ControllerIfServed,
+    /// As [`Self::Controller`], then `NodeGetInfo`: for a controller that serves the node it runs on.
+    ControllerOfNode,
 }
 
 /// What the handshake has found out. Equal on every connection of one process.
@@ -58,6 +61,9 @@ pub struct DriverInfo {
     pub plugin: PluginCapabilities,
     /// Empty unless asked for, see [`Handshake`].
     pub controller: ControllerCapabilities,
+    /// Segments of `NodeGetInfoResponse.accessible_topology`: where the driver's node is. `None` where the driver does not say, and
+    /// unless asked for, see [`Handshake`].
+    pub node_topology: Option<BTreeMap<String, String>>,
 }
 
 impl DriverInfo {
@@ -72,8 +78,26 @@ impl DriverInfo {
                 "the controller capabilities of {} were {}, are {}",
                 self.name, self.controller, other.controller
             ))
+        } else if self.node_topology != other.node_topology {
+            Some(format!(
+                "the topology of the node of {} was {}, is {}",
+                self.name,
+                Place(self.node_topology.as_ref()),
+                Place(other.node_topology.as_ref())
+            ))
         } else {
             None
         }
+    }
+}
+
+/// Segments as `key=value`, for messages.
+struct Place<'a>(Option<&'a BTreeMap<String, String>>);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(segments) = self.0 else { return f.write_str("not given") };
+        let segments: Vec<_> = segments.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        write!(f, "[{}]", segments.join(", "))
     }
 }

@@ -12,10 +12,8 @@ use prost::Message;
 use crate::call::Caller;
 use crate::connection::dial::{DialError, dial};
 use crate::generation::{Generation, SocketTasks};
-use crate::identity::handshake::{GET_PLUGIN_INFO, PROBE};
+use crate::identity::handshake::{GET_PLUGIN_INFO, NODE_GET_INFO, PROBE};
 use crate::{Address, CallError, CallMetrics};
-
-const NODE_GET_INFO: &str = "/csi.v1.Node/NodeGetInfo";
 
 /// An open connection. Dropped, it is closed and the calls on it are reset.
 pub struct Session {

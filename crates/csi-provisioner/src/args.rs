@@ -212,6 +212,7 @@ impl ProvisionerArgs {
             immediate_binding: self.node_deployment_immediate_binding,
             base_delay: self.node_deployment_base_delay.or_zero(),
             max_delay: self.node_deployment_max_delay.or_zero(),
+            place: None,
         }))
     }
 }

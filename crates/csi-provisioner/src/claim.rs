@@ -29,6 +29,7 @@ use crate::content_source::{self, Wanted, reference_grant};
 use crate::create_volume::{create_volume, request};
 use crate::data_source::{self, Content, SourceKey};
 use crate::error::{Disposition, Memory, ProvisionError};
+use crate::node_deployment::compete;
 use crate::persistent_volume::NewVolume;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::save_volume::{self, UnsavedVolume};
@@ -65,6 +66,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
             let text = "Assuming an external populator will provision the volume".to_owned();
             leave_alone(&term, &claim, EventKind::Normal, "Provisioning", text)
         }
+        ClaimDecision::Compete(claim, class) => compete(&term, &claim, &class).await,
         ClaimDecision::Resume(plan) => provision(&term, plan, started).await,
         ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
             Ok(plan) => provision(&term, Arc::new(plan), started).await,

@@ -6,6 +6,7 @@ use storage_kube::names::VolumeHandle;
 use storage_kube::secret_ref::{self, ClaimValues, SecretKind, SecretRef, TemplateValues};
 use tracing::warn;
 
+use crate::attachments;
 use crate::error::ReclaimError;
 use crate::migration;
 use crate::records::VolumeRecord;
@@ -15,7 +16,7 @@ use crate::term_context::TermContext;
 
 /// Deletes the volume at the driver. An unknown handle is success there (CSI spec, `DeleteVolume`).
 pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> Result<(), ReclaimError> {
-    let handle = deletable(term, volume)?;
+    let handle = deletable(term, volume).await?;
     let secrets = match deletion_secret(term, volume)? {
         Some(secret) => fetch_or_go_without(term, volume, &secret).await,
         None => Credentials::default(),
@@ -28,7 +29,7 @@ pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> 
 }
 
 /// The handle, unless the volume must not be deleted (now).
-fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a VolumeHandle, ReclaimError> {
+async fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a VolumeHandle, ReclaimError> {
     let handle = match &volume.source {
         VolumeSource::Driver(handle) | VolumeSource::Migrated(handle) => handle,
         VolumeSource::Untranslatable(why) => return Err(ReclaimError::Untranslatable(why.clone())),
@@ -38,11 +39,10 @@ fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a Vol
     if !term.settings.driver.provisions {
         return Err(ReclaimError::NoDynamicProvisioning { driver: term.settings.names.driver.clone() });
     }
-    match term.caches.attachments_of(&volume.name).first() {
-        Some(attachment) => {
-            Err(ReclaimError::Attached { volume: volume.name.to_string(), attachment: attachment.to_string() })
-        }
-        None => Ok(handle),
+    attachments::known(term).await?;
+    match term.caches.attachments.of(&volume.name) {
+        0 => Ok(handle),
+        attachments => Err(ReclaimError::Attached { volume: volume.name.to_string(), attachments }),
     }
 }
 

@@ -178,7 +178,17 @@ impl AttributesClassError {
     }
 }
 
-/// Why a volume was not reclaimed. All are tried again with growing delay, for ever.
+/// What helps against a refusal that the answer does not explain.
+fn patch_cure(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            ": allow this ServiceAccount the verb patch on persistentvolumes, else volumes stay Terminating"
+        }
+        _ => "",
+    }
+}
+
+/// Why a volume was not reclaimed. All are tried again with growing delay, for ever; only `Attached` waits for an event.
 #[derive(Debug, Error)]
 pub(crate) enum ReclaimError {
     #[error("CSI driver {driver} cannot delete volumes: it must report CONTROLLER_SERVICE and CREATE_DELETE_VOLUME")]
@@ -195,14 +205,21 @@ pub(crate) enum ReclaimError {
     NotCsi,
     #[error("the volume belongs to CSI driver {driver}, although its annotations name this provisioner: correct them")]
     OtherDriver { driver: String },
-    #[error("persistentvolume {volume} is still attached: volumeattachment {attachment} names it")]
-    Attached { volume: String, attachment: String },
+    #[error(
+        "persistentvolume {volume} is still attached: it is deleted when no VolumeAttachment names it any more, and \
+         {attachments} of them do"
+    )]
+    Attached { volume: String, attachments: usize },
+    #[error("VolumeAttachments cannot be read, so it is not known whether the volume is attached: {source}")]
+    Attachments { source: Box<kube::Error> },
+    #[error("it is not known yet whether the volume is attached: VolumeAttachments are being listed")]
+    AttachmentsNotListed,
     #[error("Secret of the volume's class: {0}")]
     SecretRef(#[from] secret_ref::Error),
     #[error(transparent)]
     DeleteVolume(#[from] CallError),
     #[error("the volume is deleted at the CSI driver, but PersistentVolume {volume} could not be deleted: {source}")]
     DeleteObject { volume: String, source: Box<kube::Error> },
-    #[error("finalizers of PersistentVolume {volume} could not be patched: {source}")]
+    #[error("finalizers of PersistentVolume {volume} could not be patched: {source}{}", patch_cure(source))]
     PatchFinalizers { volume: String, source: Box<kube::Error> },
 }

@@ -20,10 +20,14 @@
 //! Reclaim reads the same way: [`records::volume`] → [`subscriptions`] → [`volume`] → [`volume::decision`] → [`delete_volume`] →
 //! [`persistent_volume::write`].
 //!
+//! With `--node-deployment` every node has such a process, and they agree through the claims on who does what
+//! ([`node_deployment`]). A volume that is attached waits for its detach ([`attachments`]).
+//!
 //! Not guaranteed: a crash between a driver's `CreateVolume` and the write of the object, followed by the deletion of the
 //! claim before the next start, leaks the volume at the driver. `docs/differences.md` lists what is not supported yet.
 
 mod args;
+mod attachments;
 mod attributes_class;
 mod claim;
 mod content_source;
@@ -33,6 +37,7 @@ mod delete_volume;
 mod error;
 mod metrics;
 mod migration;
+mod node_deployment;
 mod persistent_volume;
 mod records;
 mod run;

@@ -5,22 +5,23 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use controller_runtime::{Informer, Tasks};
-use csi_client::Handshake;
+use csi_client::{DriverInfo, Handshake};
 use kube::{Api, Client};
 use sidecar::feature_gates::FeatureGates;
 use sidecar::{Boot, Exit, FirstLists, Metrics, Shutdown, Started, kube_config, leading, logging, process_env};
 use storage_kube::in_tree::InTreePlugin;
 use storage_kube::names::Interner;
+use storage_kube::topology::Segment;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
+use crate::attachments::Attachments;
 use crate::attributes_class;
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
 use crate::records::{
-    AttachmentProjection, ClaimProjection, Claims, ClassProjection, CsiNodeProjection, GrantProjection, NodeProjection,
-    VolumeProjection,
+    ClaimProjection, Claims, ClassProjection, CsiNodeProjection, GrantProjection, NodeProjection, VolumeProjection,
 };
-use crate::settings::{DriverFacts, Settings};
+use crate::settings::{DriverFacts, NodeFlags, Settings};
 use crate::term::{self, Process};
 use crate::term_context::{Caches, NodeCaches};
 
@@ -58,7 +59,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         standard,
         kube_config,
         shutdown,
-        handshake: Handshake::Controller,
+        handshake: if config.node.is_some() { Handshake::ControllerOfNode } else { Handshake::Controller },
         timeout: config.timeout,
         longest_logged_response: None,
         replaces_a_plugin: |driver| InTreePlugin::replaced_by(driver).is_some(),
@@ -79,13 +80,14 @@ fn lock_name(driver: &str) -> String {
 /// What outlives a term, once the driver is known.
 fn process(config: Config, started: Started<'_>, metrics: ProvisionerMetrics) -> Process {
     let driver = started.info.name.as_ref();
+    let node = config.node.map(|node| NodeFlags { place: place(&started.info), ..node });
     let settings = Arc::new(Settings {
         names: ProvisionerNames::of(driver),
         driver: DriverFacts::of(&started.info),
         flags: config.provisioning,
         capacity: config.capacity,
-        node: config.node,
-        identity: provisioner_identity(driver),
+        identity: provisioner_identity(driver, node.as_ref()),
+        node,
         timeout: config.timeout,
     });
     Process {
@@ -104,11 +106,21 @@ fn process(config: Config, started: Started<'_>, metrics: ProvisionerMetrics) ->
     }
 }
 
-/// `<unix milliseconds>-<0..9999>-<driver>`.
-fn provisioner_identity(driver: &str) -> String {
+/// Where the node of this process is, if the driver was asked and says so.
+fn place(driver: &DriverInfo) -> Option<Segment> {
+    driver.node_topology.as_ref().map(|segments| segments.iter().collect())
+}
+
+/// `<unix milliseconds>-<0..9999>-<driver>`, and `-<node>` of a process that serves one.
+fn provisioner_identity(driver: &str, node: Option<&NodeFlags>) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let random = uuid::Uuid::new_v4().as_u128() % 10_000;
-    format!("{}-{random}-{driver}", now.as_millis())
+    let mut identity = format!("{}-{random}-{driver}", now.as_millis());
+    if let Some(node) = node {
+        identity.push('-');
+        identity.push_str(node.name.as_str());
+    }
+    identity
 }
 
 /// One watch per kind, for the life of the process, from the first term or soon after.
@@ -120,15 +132,12 @@ pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) 
     let (classes, task) =
         Informer::new(Api::all(client.clone()), ClassProjection { names: names.clone() }, Some(RESYNC));
     first_lists.spawn(tasks, "classes", task.run());
-    let projection = VolumeProjection { names: names.clone(), interner: Interner::new() };
+    let place = settings.node.as_ref().and_then(|node| node.place.clone());
+    let interner = Arc::new(Interner::new());
+    let projection = VolumeProjection { names: names.clone(), interner: Arc::clone(&interner), place };
     let (volumes, task) = Informer::new(Api::all(client.clone()), projection, Some(RESYNC));
     first_lists.spawn(tasks, "volumes", task.run());
-    let attachments = settings.driver.attaches.then(|| {
-        let projection = AttachmentProjection { names: names.clone() };
-        let (attachments, task) = Informer::new(Api::all(client.clone()), projection, None);
-        first_lists.spawn(tasks, "attachments", task.run());
-        attachments
-    });
+    let attachments = Attachments::start(settings, client, tasks, &first_lists, interner);
     let nodes = settings.needs_nodes().then(|| {
         let interner = Arc::new(Interner::new());
         let projection = NodeProjection { interner: Arc::clone(&interner) };

@@ -8,6 +8,7 @@ use csi_proto::csi::v1::{
 };
 use storage_kube::access_mode::Mapping;
 use storage_kube::names::{Namespace, NodeName};
+use storage_kube::topology::Segment;
 use storage_kube::volume_name::UuidLength;
 
 use crate::migration::ProvisionerNames;
@@ -78,6 +79,8 @@ pub(crate) struct NodeFlags {
     pub(crate) base_delay: Duration,
     /// `--node-deployment-max-delay`.
     pub(crate) max_delay: Duration,
+    /// Where the node is, as the driver answered to `NodeGetInfo`; `None` where it does not say, and before it was asked.
+    pub(crate) place: Option<Segment>,
 }
 
 /// What the driver can do, as far as the rules ask.

@@ -58,7 +58,7 @@ pub(crate) fn while_reclaimable(term: &TermContext, volume: &VolumeRecord) -> Ar
         None => Some("the volume is gone"),
         Some(volume) if volume.uid != uid => Some("the volume was made anew"),
         Some(volume) if decide(&volume) != VolumeDecision::Reclaim => Some("the volume is not to be deleted any more"),
-        Some(_) if !caches.attachments_of(&name).is_empty() => Some("the volume was attached"),
+        Some(_) if caches.attachments.of(&name) > 0 => Some("the volume was attached"),
         Some(_) => None,
     })
 }

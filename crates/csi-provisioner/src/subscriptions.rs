@@ -27,10 +27,8 @@ pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
         claims,
         caches.classes.subscribe_for(term, class_changed),
         caches.volumes.subscribe_for(term, volume_changed),
+        caches.attachments.cache.subscribe_for(term, attachment_changed),
     ];
-    if let Some(attachments) = &caches.attachments {
-        all.push(attachments.subscribe_for(term, attachment_changed));
-    }
     if let Some(grants) = &caches.grants {
         all.push(grants.subscribe_for(term, grant_changed));
     }
@@ -51,7 +49,11 @@ fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
     source_protection::claim_changed(term, change);
     let queue = &term.queues.claims;
     let waiting = |entry: Option<&Arc<ClaimEntry>>| entry.and_then(|entry| entry.waiting()).cloned();
-    match (waiting(change.old), waiting(change.new)) {
+    let (old, new) = (waiting(change.old), waiting(change.new));
+    if new.as_ref().is_some_and(|claim| claim.selected_node.is_some()) {
+        term.competition.forget(change.key);
+    }
+    match (old, new) {
         (_, None) => {
             term.forget_claim(change.key);
             // A claim in progress waits out its backoff: its call is repeated with or without the claim.
@@ -121,6 +123,7 @@ fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
 
 fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.reclaimed.forget(&volume.uid);
+    term.attachments.forget(&volume.uid);
     let Some(claim) = volume.claim_uid() else { return };
     term.forget_provisioned(&claim);
     if term.caches.claims.get(&claim).is_some() {
@@ -154,11 +157,11 @@ fn place_changed(term: &TermContext, node: &NodeName) {
     }
 }
 
-/// The last attachment is gone: the volume can be reclaimed without waiting out a backoff.
+/// The last attachment is gone: the volume that waited for that is reclaimed.
 fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjection>) {
     let (Some(volume), None) = (change.old, change.new) else { return };
     let reclaimable = term.caches.volumes.get(volume).is_some_and(|volume| decide(&volume) == VolumeDecision::Reclaim);
-    if reclaimable && term.caches.attachments_of(volume).is_empty() {
+    if reclaimable && term.caches.attachments.of(volume) == 0 {
         add_afresh(&term.queues.volumes, (**volume).clone());
     }
 }

@@ -11,12 +11,14 @@ use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use crate::attachments::AttachmentKnowledge;
 use crate::attributes_class::Discovery;
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
+use crate::node_deployment::competition::Competition;
 use crate::save_volume::{self, sync_unsaved};
 use crate::settings::{ProvisioningFlags, Settings};
 use crate::source_protection::{holds::Holds, snapshot_sweep, sync_source};
@@ -84,10 +86,12 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         queues: Queues::new(process.backoff, &process.queue_metrics),
         cluster: cluster(process),
         awaiting_nodes: AwaitingNodes::default(),
+        competition: Competition::default(),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
         holds: Holds::default(),
+        attachments: AttachmentKnowledge::default(),
         unsaved: Mutex::default(),
         own_writes: Mutex::default(),
     });
@@ -96,8 +100,18 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
 
 /// The nodes whose topology decides where volumes may be, where it has a say.
 fn cluster(process: &Process) -> Option<ClusterView> {
-    let nodes = process.caches.nodes.as_ref().filter(|_| process.settings.topology())?;
-    Some(ClusterView::watched(&process.settings.names.driver, nodes))
+    let settings = &process.settings;
+    if !settings.topology() {
+        return None;
+    }
+    let driver = &settings.names.driver;
+    match (&settings.node, &process.caches.nodes) {
+        (Some(node), _) => {
+            let place = node.place.clone().unwrap_or_default();
+            Some(ClusterView::of_node(driver, node.name.clone(), &place))
+        }
+        (None, nodes) => nodes.as_ref().map(|nodes| ClusterView::watched(driver, nodes)),
+    }
 }
 
 /// The settings of a term: those of the process, without a gate whose kind the API server does not have.

@@ -11,14 +11,16 @@ use sidecar::FirstLists;
 use storage_kube::names::{ClaimUid, VolumeName};
 use tokio_util::sync::CancellationToken;
 
+use crate::attachments::{AttachmentKnowledge, Attachments};
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::data_source::SourceKey;
 use crate::metrics::ProvisionerMetrics;
+use crate::node_deployment::competition::Competition;
 use crate::records::{
-    AttachmentProjection, ClaimRecord, Claims, ClassProjection, ClassRecord, CsiNodeProjection, GrantProjection,
-    NodeProjection, VolumeProjection, VolumeRecord,
+    ClaimRecord, Claims, ClassProjection, ClassRecord, CsiNodeProjection, GrantProjection, NodeProjection,
+    VolumeProjection, VolumeRecord,
 };
 use crate::save_volume::UnsavedVolume;
 use crate::settings::Settings;
@@ -31,8 +33,7 @@ pub(crate) struct Caches {
     pub(crate) claims: Claims,
     pub(crate) classes: Informer<ClassProjection>,
     pub(crate) volumes: Informer<VolumeProjection>,
-    /// Only for drivers that attach.
-    pub(crate) attachments: Option<Informer<AttachmentProjection>>,
+    pub(crate) attachments: Attachments,
     /// Only where the nodes decide what is asked of the driver.
     pub(crate) nodes: Option<NodeCaches>,
     /// Only with gate `CrossNamespaceVolumeDataSource`. Not waited for: their kind may not be installed.
@@ -50,10 +51,7 @@ pub(crate) struct NodeCaches {
 impl Caches {
     /// Waits for the first list of each cache.
     pub(crate) async fn synced(&self) {
-        tokio::join!(self.claims.synced(), self.classes.synced(), self.volumes.synced());
-        if let Some(attachments) = &self.attachments {
-            attachments.synced().await;
-        }
+        tokio::join!(self.claims.synced(), self.classes.synced(), self.volumes.synced(), self.attachments.synced());
         if let Some(nodes) = &self.nodes {
             tokio::join!(nodes.nodes.synced(), nodes.csi_nodes.synced());
         }
@@ -61,12 +59,6 @@ impl Caches {
 
     /// Waits until no cache is older than this call.
     pub(crate) async fn caught_up(&self) -> Result<(), InformerError> {
-        let attachments = async {
-            match &self.attachments {
-                Some(attachments) => attachments.caught_up().await,
-                None => Ok(()),
-            }
-        };
         let nodes = async {
             match &self.nodes {
                 Some(nodes) => tokio::try_join!(nodes.nodes.caught_up(), nodes.csi_nodes.caught_up()).map(drop),
@@ -74,12 +66,7 @@ impl Caches {
             }
         };
         let (claims, classes, volumes) = (self.claims.caught_up(), self.classes.caught_up(), self.volumes.caught_up());
-        tokio::try_join!(claims, classes, volumes, attachments, nodes).map(drop)
-    }
-
-    /// Names of the attachments of a volume, whatever their state.
-    pub(crate) fn attachments_of(&self, volume: &VolumeName) -> Vec<Box<str>> {
-        self.attachments.as_ref().map(|attachments| attachments.in_group(volume)).unwrap_or_default()
+        tokio::try_join!(claims, classes, volumes, self.attachments.caught_up(), nodes).map(drop)
     }
 }
 
@@ -126,10 +113,12 @@ pub(crate) struct TermContext {
     /// The nodes, where topology has a say.
     pub(crate) cluster: Option<ClusterView>,
     pub(crate) awaiting_nodes: AwaitingNodes,
+    pub(crate) competition: Competition,
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
     pub(crate) holds: Holds,
+    pub(crate) attachments: AttachmentKnowledge,
     pub(crate) unsaved: Mutex<HashMap<VolumeName, Arc<UnsavedVolume>>>,
     pub(crate) own_writes: Mutex<OwnWrites>,
 }
@@ -215,6 +204,7 @@ impl TermContext {
         own_writes.versions.remove(claim);
         self.infeasible.forget(claim);
         self.awaiting_nodes.forget(claim);
+        self.competition.forget(claim);
     }
 
     /// The volume of a waiting claim has vanished from the API: the claim may be provisioned again.

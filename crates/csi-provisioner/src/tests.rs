@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
+mod attached;
 mod attributes_classes;
 mod claims;
 mod clone_rows;
 mod cluster;
 mod counting;
 mod data_sources;
+mod deletion_orders;
 mod deletion_rows;
 mod draining;
 mod earlier_terms;
@@ -18,7 +20,9 @@ mod grants;
 mod leadership;
 mod migration;
 mod node_affinity;
+mod node_deployment;
 mod node_metadata;
+mod node_volumes;
 mod objects;
 mod overload;
 mod plans;

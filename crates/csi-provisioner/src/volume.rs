@@ -42,6 +42,7 @@ pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Out
     };
     match result {
         Ok(()) => Outcome::Done,
+        Err(error @ ReclaimError::Attached { .. }) => wait_for_detach(&term, &volume, &error),
         Err(error) => failed(&term, &volume, &error),
     }
 }
@@ -82,6 +83,15 @@ async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Resul
         .map_err(|source| ReclaimError::PatchFinalizers { volume: volume.name.to_string(), source: Box::new(source) })
 }
 
+/// Nothing has failed: said once, and the last attachment that goes brings the volume back.
+fn wait_for_detach(term: &TermContext, volume: &VolumeRecord, why: &ReclaimError) -> Outcome {
+    if term.attachments.waits(&volume.uid) {
+        info!(volume = %volume.name, "{why}");
+        term.events.record(&volume_reference(volume), EventKind::Normal, "VolumeDelete", why.to_string());
+    }
+    Outcome::Done
+}
+
 /// Says why in an event, a metric and a log line; tried again for ever, with growing delay.
 fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Outcome {
     error!(volume = %volume.name, err = %error, "volume is not reclaimed");
@@ -89,7 +99,7 @@ fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Ou
         ReclaimError::PatchFinalizers { source, .. } => {
             // A volume in use that only lacks its finalizer has no failed deletion to tell of.
             let reclaiming = term.reclaimed.step(&volume.uid).is_some();
-            (reclaiming, reclaiming && !gate_closed(source))
+            (reclaiming, (reclaiming || volume.deleting) && !gate_closed(source))
         }
         ReclaimError::DeleteObject { source, .. } => (true, !gate_closed(source)),
         ReclaimError::DeleteVolume(call) => (true, !matches!(call, CallError::Denied { .. })),
@@ -98,8 +108,9 @@ fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Ou
         | ReclaimError::Class { .. }
         | ReclaimError::NotCsi
         | ReclaimError::OtherDriver { .. }
-        | ReclaimError::Attached { .. }
+        | ReclaimError::Attachments { .. }
         | ReclaimError::SecretRef(_) => (true, true),
+        ReclaimError::Attached { .. } | ReclaimError::AttachmentsNotListed => (false, false),
     };
     if counts {
         term.metrics.delete_failed(volume);

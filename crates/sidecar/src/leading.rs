@@ -196,7 +196,8 @@ fn driver_failed(error: &DriverError) -> Exit {
         DriverError::Metrics { .. }
         | DriverError::NoName { .. }
         | DriverError::EmptyName { .. }
-        | DriverError::NoCapabilities { .. } => Exit::fatal(message),
+        | DriverError::NoCapabilities { .. }
+        | DriverError::NoNodeInfo { .. } => Exit::fatal(message),
     }
 }
 

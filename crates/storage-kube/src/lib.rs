@@ -20,6 +20,7 @@
 
 pub mod access_mode;
 pub mod annotations;
+mod attachment_name;
 pub mod class_name;
 pub mod credentials;
 pub mod dns_1123;

@@ -5,6 +5,7 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 use foldhash::HashSet;
 use parking_lot::Mutex;
 
+pub use crate::attachment_name::AttachmentName;
 use crate::uid::Uid;
 
 /// Defines a name as its own type over a shared string: cloning counts a reference, comparing compares the text.
@@ -74,10 +75,6 @@ name! {
 name! {
     /// `metadata.name` of a `Node`.
     NodeName
-}
-name! {
-    /// `metadata.name` of a `VolumeAttachment`. Made from volume, driver and node, so one made anew has the same name.
-    AttachmentName
 }
 name! {
     /// What the driver calls a node: `spec.drivers[].nodeID` of a `CSINode`, CSI `node_id`.

@@ -20,7 +20,7 @@ async fn bad_input_ends_the_start_with_a_code_and_a_message() -> Result<()> {
         (&missing, socket, &["--unknown"], 2, "--unknown"),
         (&missing, socket, &["--timeout=soon"], 2, "soon"),
         (&missing, socket, &["--feature-gates=Nonsense=true"], 255, "Nonsense"),
-        (&missing, socket, &["--node-deployment"], 1, "--node-deployment"),
+        (&missing, socket, &["--node-deployment"], 255, "NODE_NAME"),
         (&missing, socket, &["--metrics-address=127.0.0.1:0"], 1, "metrics-address"),
         (&missing, socket, &["--leader-election", "--leader-election-lease-duration=5s"], 2, "lease"),
     ];

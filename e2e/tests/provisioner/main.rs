@@ -5,6 +5,7 @@
 mod input;
 mod leadership;
 mod migration;
+mod nodes;
 mod restarts;
 mod topology;
 mod volumes;

@@ -3,9 +3,10 @@
 use anyhow::Result;
 use e2e::scene::{PATIENCE, Scene};
 use e2e::{Cluster, eventually};
-use k8s_openapi::api::core::v1::{PersistentVolume, Secret};
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, Secret};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 #[tokio::test]
@@ -143,5 +144,36 @@ async fn a_claim_that_asks_for_what_is_missing_gets_one_warning() -> Result<()> 
     scene.claim("data", &source).await?;
     scene.event("ProvisioningFailed", "data sources are not supported").await?;
     assert_eq!(scene.codes("CreateVolume")?, [""; 0]);
+    Ok(())
+}
+
+/// The driver has no PUBLISH_UNPUBLISH_VOLUME: its attachments are somebody else's work, and count all the same.
+#[tokio::test]
+async fn a12_a13_an_attached_volume_waits_quietly_and_goes_with_its_last_attachment() -> Result<()> {
+    let scene = Scene::start("attached", &[]).await?;
+    let _provisioner = scene.leader().await?;
+    scene.claim("data", &json!({})).await?;
+    let name = scene.bound("data").await?;
+    let attachments: Api<VolumeAttachment> = Api::all(scene.client.clone());
+    let source = json!({ "persistentVolumeName": name });
+    let spec = json!({ "attacher": scene.driver.name(), "nodeName": "nowhere", "source": source });
+    let attachment = format!("{}-a", scene.class);
+    let object = json!({ "metadata": { "name": attachment }, "spec": spec });
+    attachments.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+
+    scene.delete_claim("data").await?;
+    let events: Api<Event> = Api::namespaced(scene.client.clone(), "default");
+    let of_volume = ListParams::default().fields(&format!("involvedObject.name={name}"));
+    let told = eventually::eventually("an event of the volume", PATIENCE, async || {
+        let all = events.list(&of_volume).await?.items;
+        Ok((!all.is_empty()).then_some(all))
+    });
+    let told = told.await?;
+    let kinds: Vec<_> = told.iter().map(|event| (event.type_.as_deref(), event.reason.as_deref())).collect();
+    assert_eq!(kinds, [(Some("Normal"), Some("VolumeDelete"))]);
+    assert_eq!(scene.codes("DeleteVolume")?, [""; 0]);
+    attachments.delete(&attachment, &DeleteParams::default()).await?;
+    scene.gone(&name).await?;
+    assert_eq!(scene.codes("DeleteVolume")?, ["OK"]);
     Ok(())
 }

@@ -63,6 +63,10 @@ impl<P: Projection> Cache<P> {
         read(&self.store.lock())
     }
 
+    pub(super) fn in_group(&self, group: &P::Group) -> Vec<P::Key> {
+        self.store.lock().in_group(&self.projection, group)
+    }
+
     pub(super) fn may_concern(&self, json: &[u8]) -> bool {
         self.projection.may_concern(json)
     }

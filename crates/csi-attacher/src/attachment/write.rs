@@ -59,7 +59,7 @@ pub(crate) async fn status(
 /// The attachment as the API server has it; none when it is gone or was made anew.
 pub(crate) async fn live(term: &TermContext, attachment: &Attachment) -> Result<Option<Attachment>, Error> {
     let api: Api<VolumeAttachment> = api(&term.api);
-    let found = api.get_opt(attachment.name.as_str()).await?;
+    let found = api.get_opt(&attachment.name.to_string()).await?;
     Ok(found.and_then(|found| taken_in(term, attachment, found)))
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn attachment_metadata(
     term: &TermContext,
     attachment: &Attachment,
 ) -> Result<Option<std::collections::BTreeMap<String, String>>, Error> {
-    let found = api(&term.api).get_opt(attachment.name.as_str()).await?;
+    let found = api(&term.api).get_opt(&attachment.name.to_string()).await?;
     Ok(found.map(|found: VolumeAttachment| found.status.attachment_metadata))
 }
 
@@ -84,10 +84,10 @@ async fn send(
     body: Value,
 ) -> Result<Option<Attachment>, Error> {
     let api: Api<VolumeAttachment> = api(&term.api);
-    let (name, parameters, patch) = (attachment.name.as_str(), PatchParams::default(), Patch::<Value>::Merge(body));
+    let (name, parameters, patch) = (attachment.name.to_string(), PatchParams::default(), Patch::<Value>::Merge(body));
     let answer = match subresource {
-        Subresource::None => api.patch(name, &parameters, &patch).await,
-        Subresource::Status => api.patch_status(name, &parameters, &patch).await,
+        Subresource::None => api.patch(&name, &parameters, &patch).await,
+        Subresource::Status => api.patch_status(&name, &parameters, &patch).await,
     };
     match answer {
         Ok(answer) => Ok(taken_in(term, attachment, answer)),

@@ -4,12 +4,13 @@
 //! `ready=false` and `DEADLINE_EXCEEDED` are asked again; every other answer is fatal on the first connection of the process.
 //! On later connections nothing but another identity is fatal.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use csi_proto::csi::v1::{
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse, GetPluginCapabilitiesRequest,
-    GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse, ProbeRequest, ProbeResponse,
-    plugin_capability::service::Type as Service,
+    GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse, NodeGetInfoRequest,
+    NodeGetInfoResponse, ProbeRequest, ProbeResponse, plugin_capability::service::Type as Service,
 };
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::Code;
@@ -23,6 +24,7 @@ use crate::{
 
 pub(crate) const PROBE: &str = "/csi.v1.Identity/Probe";
 pub(crate) const GET_PLUGIN_INFO: &str = "/csi.v1.Identity/GetPluginInfo";
+pub(crate) const NODE_GET_INFO: &str = "/csi.v1.Node/NodeGetInfo";
 const GET_PLUGIN_CAPABILITIES: &str = "/csi.v1.Identity/GetPluginCapabilities";
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -51,16 +53,20 @@ impl Questions<'_> {
             name: DriverName::unknown(),
             plugin: PluginCapabilities::default(),
             controller: ControllerCapabilities::default(),
+            node_topology: None,
         };
         if handshake != Handshake::Probe {
             info.name = self.name().await?;
             self.caller.metrics.name_driver(&info.name);
         }
-        if matches!(handshake, Handshake::Controller | Handshake::ControllerIfServed) {
+        if !matches!(handshake, Handshake::Probe | Handshake::Name) {
             info.plugin = self.plugin_capabilities().await?;
-            if handshake == Handshake::Controller || info.plugin.has(Service::ControllerService) {
+            if handshake != Handshake::ControllerIfServed || info.plugin.has(Service::ControllerService) {
                 info.controller = self.controller_capabilities().await?;
             }
+        }
+        if handshake == Handshake::ControllerOfNode {
+            info.node_topology = self.node_topology().await?;
         }
         match self.known.and_then(|known| known.change_to(&info)) {
             Some(change) => Err(Refusal::Fatal(Error::DriverChanged { address: self.address.clone(), change })),
@@ -114,6 +120,14 @@ impl Questions<'_> {
         let answer =
             self.caller.unary::<_, ControllerGetCapabilitiesResponse>(self.generation, method, false, request).await;
         answer.map(Into::into).map_err(|error| self.refuse(error, |source| self.no_capabilities(source)))
+    }
+
+    async fn node_topology(&self) -> Result<Option<BTreeMap<String, String>>, Refusal> {
+        let answer = self.caller.unary(self.generation, NODE_GET_INFO, false, NodeGetInfoRequest {}).await;
+        let info: NodeGetInfoResponse = answer.map_err(|error| {
+            self.refuse(error, |source| Error::NoNodeInfo { address: self.address.clone(), source })
+        })?;
+        Ok(info.accessible_topology.map(|topology| topology.segments))
     }
 
     fn no_capabilities(&self, source: CallError) -> Error {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use csi_client::{Code, Error, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as Controller;
 use csi_proto::csi::v1::plugin_capability::service::Type as Plugin;
+use csi_proto::csi::v1::{NodeGetInfoResponse, Topology};
 use fake_driver::{FakeDriver, Rpc, Step};
 use tokio::time::Instant;
 
@@ -125,6 +126,47 @@ async fn a_first_connection_without_name_or_capabilities_ends_the_process() {
     let error = Client::start(&driver.socket_path()).end_within(Duration::from_secs(1)).await;
     assert!(matches!(error, Error::EmptyName { .. }));
     assert!(error.to_string().contains("driver name is empty"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_controller_of_a_node_asks_where_the_node_is() {
+    let segments = || [("zone".to_owned(), "z1".to_owned())].into();
+    for topology in [Some(Topology { segments: segments() }), None] {
+        let driver = FakeDriver::start().await;
+        let node = NodeGetInfoResponse { accessible_topology: topology.clone(), ..NodeGetInfoResponse::default() };
+        driver.configure(|identity| identity.node = Some(node));
+        let client = Client::with(&driver.socket_path(), Handshake::ControllerOfNode);
+        let info = client.ready_within(Duration::from_secs(1)).await;
+        assert_eq!(info.node_topology, topology.map(|topology| topology.segments));
+        assert!(info.controller.has(Controller::CreateDeleteVolume));
+        assert_eq!(driver.calls().last().map(|call| call.rpc), Some(Rpc::NodeGetInfo));
+    }
+    let driver = FakeDriver::start().await;
+    let client = Client::start(&driver.socket_path());
+    client.ready_within(Duration::from_secs(1)).await;
+    assert_eq!(driver.calls_of(Rpc::NodeGetInfo).len(), 0, "others do not ask");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_without_node_service_or_one_that_moves_ends_the_controller_of_a_node() {
+    let driver = FakeDriver::start().await;
+    driver.configure(|identity| identity.node = None);
+    let mut client = Client::with(&driver.socket_path(), Handshake::ControllerOfNode);
+    let error = client.end_within(Duration::from_secs(1)).await;
+    assert!(matches!(error, Error::NoNodeInfo { .. }) && error.to_string().contains("NodeGetInfo"), "{error}");
+
+    let driver = FakeDriver::start().await;
+    let mut client = Client::with(&driver.socket_path(), Handshake::ControllerOfNode);
+    client.ready_within(Duration::from_secs(1)).await;
+    driver.stop().await;
+    let moved = Topology { segments: [("zone".to_owned(), "z2".to_owned())].into() };
+    driver.configure(|identity| {
+        identity.node =
+            Some(NodeGetInfoResponse { accessible_topology: Some(moved), ..NodeGetInfoResponse::default() });
+    });
+    driver.start_again().await;
+    let error = client.end_within(Duration::from_secs(5)).await;
+    assert!(error.to_string().contains("was not given, is [zone=z2]"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

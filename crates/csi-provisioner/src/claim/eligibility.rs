@@ -8,6 +8,7 @@ use storage_kube::wire::BindingMode;
 
 use crate::create_volume::request::Plan;
 use crate::data_source::{Content, content};
+use crate::node_deployment::ownership::{Owner, owner};
 use crate::records::class::ClassOwner;
 use crate::records::{ClaimRecord, ClassRecord, VolumeRecord};
 use crate::settings::Settings;
@@ -49,6 +50,8 @@ pub(crate) enum ClaimDecision {
     LeaveToPopulator(Arc<ClaimRecord>),
     /// Go on with a call whose outcome is unknown: the same request, whatever has become of claim, class and Secret.
     Resume(Arc<Plan>),
+    /// No node has it, and each may: see [`crate::node_deployment`].
+    Compete(Arc<ClaimRecord>, Arc<ClassRecord>),
     /// Provision it.
     Provision(Arc<ClaimRecord>, Arc<ClassRecord>),
 }
@@ -68,9 +71,22 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if view.provisioned || view.outdated {
         return ClaimDecision::Nothing;
     }
+    let owner = settings.node.as_ref().map_or(Owner::ThisNode, |node| owner(node, claim, view.class.map(Arc::as_ref)));
+    if owner == Owner::NotUs {
+        return ClaimDecision::Nothing;
+    }
     let Some(class) = view.class else { return ClaimDecision::AwaitClass(Arc::clone(claim)) };
     if class.binding_mode == Some(BindingMode::WaitForFirstConsumer) && claim.selected_node.is_none() {
         return ClaimDecision::Nothing;
+    }
+    // What is wrong with a source is found out again, and told, when the claim is provisioned.
+    let content = content(claim, settings.flags.cross_namespace_gate, |_| view.granted);
+    let populated = matches!(content, Ok(Content::Populator));
+    if owner == Owner::Nobody {
+        // What is wrong with the claim is told by the one node that gets it.
+        let served = view.volume.is_some() || class.owner == ClassOwner::Other || populated;
+        let compete = || ClaimDecision::Compete(Arc::clone(claim), Arc::clone(class));
+        return if served { ClaimDecision::Nothing } else { compete() };
     }
     if let Some(volume) = view.volume
         && !volume.is_for(&claim.uid)
@@ -80,8 +96,7 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if view.volume.is_some() || class.owner == ClassOwner::Other {
         return ClaimDecision::Ignore;
     }
-    // What is wrong with a source is found out again, and told, when the claim is provisioned.
-    if matches!(content(claim, settings.flags.cross_namespace_gate, |_| view.granted), Ok(Content::Populator)) {
+    if populated {
         return ClaimDecision::LeaveToPopulator(Arc::clone(claim));
     }
     ClaimDecision::Provision(Arc::clone(claim), Arc::clone(class))

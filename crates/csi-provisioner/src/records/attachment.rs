@@ -1,7 +1,10 @@
 //! Volume attachments: while one names a volume, the volume must not be reclaimed.
 
+use std::sync::Arc;
+
 use controller_runtime::Projection;
-use storage_kube::names::VolumeName;
+use storage_kube::names::{Interner, VolumeName};
+use storage_kube::uid::Uid;
 use storage_kube::wire::VolumeAttachment;
 
 use crate::migration::ProvisionerNames;
@@ -12,11 +15,14 @@ use crate::migration::ProvisionerNames;
 /// name a volume of this one.
 pub(crate) struct AttachmentProjection {
     pub(crate) names: ProvisionerNames,
+    /// The one of the volumes, whose names it shares.
+    pub(crate) interner: Arc<Interner>,
 }
 
 impl Projection for AttachmentProjection {
     type Wire = VolumeAttachment;
-    type Key = Box<str>;
+    /// Names are long (`csi-` and a SHA-256 in hexadecimal digits); the UID tells attachments apart as well.
+    type Key = Uid;
     type Record = VolumeName;
     type Group = VolumeName;
 
@@ -28,15 +34,16 @@ impl Projection for AttachmentProjection {
         VolumeAttachment::from_json(json)
     }
 
-    fn key(&self, attachment: &VolumeAttachment) -> Option<Box<str>> {
-        attachment.metadata.name.as_deref().map(Box::from)
+    fn key(&self, attachment: &VolumeAttachment) -> Option<Uid> {
+        attachment.metadata.uid.as_deref().map(Uid::from)
     }
 
     fn project(&self, attachment: VolumeAttachment) -> Option<VolumeName> {
         if !self.names.is_driver(&attachment.spec.attacher) {
             return None;
         }
-        attachment.spec.source.persistent_volume_name.as_deref().map(VolumeName::from)
+        let volume = attachment.spec.source.persistent_volume_name?;
+        Some(VolumeName::from(self.interner.intern(&volume)))
     }
 
     fn group(&self, volume: &VolumeName) -> Option<VolumeName> {

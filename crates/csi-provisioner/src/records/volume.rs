@@ -6,11 +6,13 @@ use std::sync::Arc;
 use controller_runtime::Projection;
 use storage_kube::names::{ClaimUid, ClassName, Interner, VolumeHandle, VolumeName};
 use storage_kube::secret_ref::SecretRef;
+use storage_kube::topology::Segment;
 use storage_kube::uid::Uid;
 use storage_kube::wire::{ClaimReference, PersistentVolume, ReclaimPolicy, VolumePhase};
 use storage_kube::{annotations, finalizers};
 
 use crate::migration::{ProvisionerNames, volume_source};
+use crate::node_deployment::reach::reaches;
 
 /// What backs the volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub(crate) struct VolumeRecord {
     pub(crate) deleting: bool,
     /// Our finalizer is on it.
     pub(crate) protected: bool,
+    /// This process may delete it at the driver: it serves the whole cluster, or a node that reaches the volume.
+    pub(crate) reachable: bool,
     pub(crate) source: VolumeSource,
     /// Class after the beta annotation has won over the field; empty when neither is there.
     pub(crate) class: ClassName,
@@ -82,7 +86,10 @@ impl VolumeRecord {
 /// Keeps the volumes this provisioner is responsible for.
 pub(crate) struct VolumeProjection {
     pub(crate) names: ProvisionerNames,
-    pub(crate) interner: Interner,
+    /// Also of the names of volumes, which other records share.
+    pub(crate) interner: Arc<Interner>,
+    /// Where the node of this process is, if it serves one and that is known.
+    pub(crate) place: Option<Segment>,
 }
 
 impl VolumeProjection {
@@ -96,6 +103,14 @@ impl VolumeProjection {
             (None, None) => migrated,
         }
     }
+}
+
+/// Whether a volume that this node does not reach is of interest all the same. One without a claim yet shows that its
+/// claim is provisioned. And a retained volume that somebody deletes must lose our finalizer even if its node is gone.
+fn concerns_every_node(volume: &PersistentVolume, protected: bool) -> bool {
+    let settled = matches!(volume.status.phase, Some(VolumePhase::Bound | VolumePhase::Released | VolumePhase::Failed));
+    let kept = matches!(volume.spec.reclaim_policy, Some(ReclaimPolicy::Retain | ReclaimPolicy::Recycle));
+    !settled || (kept && protected && volume.metadata.deletion_timestamp.is_some())
 }
 
 fn deletion_secret(annotations: Option<&BTreeMap<String, String>>) -> DeletionSecret {
@@ -124,25 +139,31 @@ impl Projection for VolumeProjection {
     }
 
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
-        volume.metadata.name.as_deref().map(VolumeName::from)
+        volume.metadata.name.as_deref().map(|name| VolumeName::from(self.interner.intern(name)))
     }
 
     fn project(&self, volume: PersistentVolume) -> Option<VolumeRecord> {
         if !self.responsible(&volume) {
             return None;
         }
+        let reachable = reaches(self.place.as_ref(), volume.spec.node_affinity.as_deref());
+        let protected = volume
+            .metadata
+            .finalizers
+            .as_deref()
+            .is_some_and(|all| finalizers::contains(all, finalizers::VOLUME_PROTECTION));
+        if !reachable && !concerns_every_node(&volume, protected) {
+            return None;
+        }
         let source = volume_source(&self.names, &volume, &self.interner);
         Some(VolumeRecord {
-            name: VolumeName::from(volume.metadata.name.as_deref()?),
+            name: VolumeName::from(self.interner.intern(volume.metadata.name.as_deref()?)),
             uid: Uid::from(volume.metadata.uid.as_deref().unwrap_or_default()),
             phase: volume.status.phase,
             reclaim_policy: volume.spec.reclaim_policy,
             deleting: volume.metadata.deletion_timestamp.is_some(),
-            protected: volume
-                .metadata
-                .finalizers
-                .as_deref()
-                .is_some_and(|all| finalizers::contains(all, finalizers::VOLUME_PROTECTION)),
+            protected,
+            reachable,
             source,
             class: ClassName::from(self.interner.intern(volume.class_name())),
             deletion_secret: deletion_secret(volume.metadata.annotations.as_ref()),

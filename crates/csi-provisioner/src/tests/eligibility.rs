@@ -84,6 +84,7 @@ fn decision(known: Known) -> &'static str {
         ClaimDecision::AwaitClass(_) => "await class",
         ClaimDecision::NameTaken(..) => "name taken",
         ClaimDecision::LeaveToPopulator(_) => "populator",
+        ClaimDecision::Compete(..) => "compete",
         ClaimDecision::Resume(_) => "resume",
         ClaimDecision::Provision(..) => "provision",
     }

@@ -127,7 +127,7 @@ async fn a_volume_with_an_attachment_waits_and_goes_when_the_last_one_goes() {
     scene.add_attachment("a2", "pv");
     scene.pass(Duration::from_secs(1)).await;
     scene.add_volume(volume("pv", "h", "Released", "Delete"));
-    assert!(scene.event("VolumeFailedDelete").await.contains("still attached"));
+    assert!(scene.event("VolumeDelete").await.contains("still attached"));
     scene.api.delete::<VolumeAttachment>(None, "a1");
     scene.pass(Duration::from_hours(1)).await;
     assert_eq!(scene.count(Rpc::DeleteVolume), 0);

@@ -60,7 +60,7 @@ pub(super) struct Scene {
     driver_name: String,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
-    _tasks: Tasks,
+    tasks: Tasks,
 }
 
 impl Scene {
@@ -79,27 +79,41 @@ impl Scene {
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer),
     ) -> Self {
-        Self::build(configure, identity, prepare, Replica::Only).await
+        let api = FakeApiServer::new();
+        prepare(&api);
+        Self::beside(&api, configure, identity).await
+    }
+
+    /// Starts beside others on the same API server, with a driver of its own.
+    pub(super) async fn beside(
+        api: &FakeApiServer,
+        configure: impl FnOnce(&mut Settings),
+        identity: impl FnOnce(&mut Identity),
+    ) -> Self {
+        Self::build(api, configure, identity, Replica::Only).await
     }
 
     /// Starts as a replica that shares its work with others; `prepare` acts on the API server before.
     pub(super) async fn electing(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        Self::build(|_| (), |_| (), prepare, Replica::AfterStandby).await
+        let api = FakeApiServer::new();
+        prepare(&api);
+        Self::build(&api, |_| (), |_| (), Replica::AfterStandby).await
     }
 
     /// The same, with the lease won before the first list.
     pub(super) async fn leading_at_once(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        Self::build(|_| (), |_| (), prepare, Replica::AtOnce).await
+        let api = FakeApiServer::new();
+        prepare(&api);
+        Self::build(&api, |_| (), |_| (), Replica::AtOnce).await
     }
 
     async fn build(
+        api: &FakeApiServer,
         configure: impl FnOnce(&mut Settings),
         identity: impl FnOnce(&mut Identity),
-        prepare: impl FnOnce(&FakeApiServer),
         replica: Replica,
     ) -> Self {
-        let api = FakeApiServer::new();
-        prepare(&api);
+        let api = api.clone();
         let driver = FakeDriver::start().await;
         driver.configure(identity);
         let registry = prometheus::Registry::new();
@@ -153,7 +167,7 @@ impl Scene {
             Box::pin(leading).await.unwrap();
             let _ = end.send(());
         });
-        Self { api, driver, registry, process, driver_name, shutdown, ended, _tasks: tasks }
+        Self { api, driver, registry, process, driver_name, shutdown, ended, tasks }
     }
 
     /// Ends the term in good order.
@@ -165,6 +179,16 @@ impl Scene {
 
     pub(super) fn driver_name(&self) -> &str {
         &self.driver_name
+    }
+
+    /// Begins another term of the same process, as one that has won the lease again.
+    pub(super) fn lead_again(&self) -> CancellationToken {
+        let shutdown = CancellationToken::new();
+        let process = Arc::clone(&self.process);
+        let leading =
+            lead(None, shutdown.clone(), Health::new(), move |term| Box::pin(work(Arc::clone(&process), term)));
+        self.tasks.spawn("lead again", async move { Box::pin(leading).await.unwrap() });
+        shutdown
     }
 
     pub(super) fn begin_stop(&self) {

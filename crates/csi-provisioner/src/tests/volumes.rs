@@ -1,8 +1,11 @@
 //! Whose a volume is, and what it needs: tables.
 
+use std::sync::Arc;
+
 use controller_runtime::Projection;
 use serde_json::{Value, json};
 use storage_kube::names::Interner;
+use storage_kube::topology::Segment;
 
 use super::objects::{DRIVER, volume, with};
 use crate::migration::ProvisionerNames;
@@ -11,7 +14,13 @@ use crate::records::{VolumeProjection, VolumeRecord};
 use crate::volume::decision::{VolumeDecision, decide};
 
 fn record(driver: &str, volume: Value) -> Option<VolumeRecord> {
-    let projection = VolumeProjection { names: ProvisionerNames::of(driver), interner: Interner::new() };
+    record_of_node(driver, None, volume)
+}
+
+/// As a provisioner of a node at this place keeps it.
+pub(super) fn record_of_node(driver: &str, place: Option<Segment>, volume: Value) -> Option<VolumeRecord> {
+    let projection =
+        VolumeProjection { names: ProvisionerNames::of(driver), interner: Arc::new(Interner::new()), place };
     let json = volume.to_string().into_bytes();
     let record = projection.project(VolumeProjection::decode(&json).unwrap());
     assert!(record.is_none() || projection.may_concern(&json), "kept, but refused in a first list");

@@ -62,7 +62,6 @@ impl ClusterView {
     }
 
     /// A cluster of one node, whose driver says that it is in `segment`; without keys, the driver has no topology there.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for --node-deployment"))]
     pub(crate) fn of_node(driver: &str, node: NodeName, segment: &Segment) -> Self {
         let pairs: Vec<(Arc<str>, Arc<str>)> = segment.iter().map(|(key, value)| (key.into(), value.into())).collect();
         let keys = pairs.iter().map(|(key, _)| Arc::clone(key)).collect();

@@ -21,8 +21,16 @@ pub(crate) enum VolumeDecision {
 pub(crate) fn decide(volume: &VolumeRecord) -> VolumeDecision {
     match volume.reclaim_policy {
         Some(ReclaimPolicy::Delete) => {}
-        Some(ReclaimPolicy::Retain | ReclaimPolicy::Recycle) if volume.protected => return VolumeDecision::Unprotect,
+        Some(ReclaimPolicy::Retain | ReclaimPolicy::Recycle)
+            if volume.protected && (volume.reachable || volume.deleting) =>
+        {
+            return VolumeDecision::Unprotect;
+        }
         _ => return VolumeDecision::Nothing,
+    }
+    if !volume.reachable {
+        // The provisioner of a node that reaches it does all this.
+        return VolumeDecision::Nothing;
     }
     match volume.phase {
         Some(VolumePhase::Bound) if !volume.protected && !volume.deleting => VolumeDecision::Protect,

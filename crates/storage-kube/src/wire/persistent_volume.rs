@@ -48,6 +48,8 @@ pub struct PersistentVolumeSpec {
     pub mount_options: Vec<String>,
     /// Absent means with a file system.
     pub volume_mode: Option<VolumeMode>,
+    /// Absent means that every node reaches it.
+    pub node_affinity: Option<Box<full::VolumeNodeAffinity>>,
     // Sources that a CSI driver has taken over.
     aws_elastic_block_store: Option<Box<InTreeSource>>,
     gce_persistent_disk: Option<Box<InTreeSource>>,
