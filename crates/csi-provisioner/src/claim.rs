@@ -4,10 +4,14 @@
 //! happens to the claim, its class or its Secret meanwhile, until the driver gives a final answer or a volume. A volume
 //! for a claim that is gone is written all the same: the volume controller then releases it and it is reclaimed.
 
+pub(crate) mod awaiting_nodes;
 pub(crate) mod eligibility;
 pub(crate) mod in_progress;
 pub(crate) mod infeasible;
 pub(crate) mod missing_feature;
+mod placement;
+mod reschedule;
+pub(crate) mod selected_node;
 
 use std::sync::Arc;
 
@@ -34,7 +38,9 @@ use crate::still_wanted::{until_drained, while_claimed};
 use crate::term_context::TermContext;
 use eligibility::{ClaimDecision, ClaimView};
 use infeasible::SLOW_RETRY;
+use placement::accessibility;
 use request::Plan;
+use reschedule::{can_reschedule, reschedule};
 
 /// Brings one claim as far as it will go now.
 pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome {
@@ -50,7 +56,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         }
         ClaimDecision::AwaitClass(claim) => {
             let error = ProvisionError::ClassMissing { class: claim.class.to_string() };
-            failed(&term, &claim, &error)
+            failed(&term, &claim, &error).await
         }
         ClaimDecision::NameTaken(claim, volume) => {
             let text = format!("PersistentVolume {volume} exists and is for another claim: delete or rename it");
@@ -68,7 +74,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
             Ok(plan) => provision(&term, Arc::new(plan), started).await,
             Err(error) => {
                 source_protection::try_ended(&term, &claim.uid, End::Unsent);
-                failed(&term, &claim, &error)
+                failed(&term, &claim, &error).await
             }
         },
     }
@@ -88,6 +94,7 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
             in_progress: in_progress.as_ref(),
             volume: volume.as_deref(),
             provisioned: term.is_provisioned(uid),
+            outdated: claim.as_ref().is_some_and(|claim| term.is_outdated(claim)),
             granted: claim.as_ref().is_some_and(|claim| is_granted(term, claim)),
             infeasible_for: term.infeasible.remaining(uid, class.as_ref().map(|class| &class.uid)),
         },
@@ -104,7 +111,7 @@ fn leave_alone(term: &TermContext, claim: &ClaimRecord, kind: EventKind, reason:
     Outcome::Done
 }
 
-/// The plan with its credentials: the last thing that may fail before the first call.
+/// The plan with its place and its credentials: the last things that may fail before the first call.
 async fn prepare(
     term: &TermContext,
     claim: &Arc<ClaimRecord>,
@@ -120,6 +127,7 @@ async fn prepare(
         let wanted = Wanted::new(settings, claim, &provisioner, plan.requested_bytes);
         plan.request.volume_content_source = Some(take_source(term, key, wanted).await?);
     }
+    plan.accessibility = accessibility(term, claim, class)?;
     if let Some(secret) = &plan.secrets.provisioner {
         plan.request.secrets = credentials::fetch(&term.api, secret).await?.expose();
     }
@@ -174,7 +182,7 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
             End::Unsent
         }
         Disposition::BackOff(Memory::Unchanged | Memory::Remember) => End::Uncertain,
-        Disposition::BackOff(Memory::Forget) => {
+        Disposition::BackOff(Memory::Forget) | Disposition::Reschedule => {
             term.in_progress.end(&claim.uid);
             End::Settled
         }
@@ -185,7 +193,7 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
         }
     };
     source_protection::try_ended(term, &claim.uid, end);
-    failed(term, claim, &error)
+    failed(term, claim, &error).await
 }
 
 /// The volume exists: writes its object, or puts it aside, and only then forgets the call.
@@ -213,8 +221,8 @@ pub(crate) async fn last_try(term: &Arc<TermContext>) {
     join_all(tries).await;
 }
 
-/// Says why in an event, a metric and a log line; the queue decides when to try again.
-fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Outcome {
+/// Says why in an event, a metric and a log line; the queue decides when to try again, or the scheduler where.
+async fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Outcome {
     term.metrics.provision_failed(claim);
     if let ProvisionError::CreateVolume(call) = error
         && matches!(call, CallError::Denied { .. })
@@ -224,7 +232,7 @@ fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Ou
     }
     // Texts of the Go provisioner where the driver's answer is what is told: tools look for them.
     let (text, outcome) = match error.disposition() {
-        Disposition::BackOff(_) => (error.to_string(), Outcome::Retry),
+        Disposition::BackOff(_) | Disposition::Reschedule => (error.to_string(), Outcome::Retry),
         Disposition::SlowRetry => (
             format!("Volume provisioning failed with infeasible error. Retries will be delayed. {error}"),
             Outcome::RetryAfter(SLOW_RETRY),
@@ -232,6 +240,9 @@ fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Ou
     };
     error!(claim = claim.full_name(), err = %error, "claim is not provisioned");
     term.events.record(&claim_reference(claim), EventKind::Warning, "ProvisioningFailed", text);
+    if error.disposition() == Disposition::Reschedule && can_reschedule(&term.settings, claim) {
+        return reschedule(term, claim).await;
+    }
     outcome
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn create_volume(
 }
 
 async fn call(term: &TermContext, driver: &ControllerClient, plan: &Plan) -> Result<CreateVolumeResponse, CallError> {
-    let mut call = std::pin::pin!(driver.create_volume(plan.request.clone()));
+    let mut call = std::pin::pin!(driver.create_volume(plan.message()));
     tokio::select! {
         biased;
         outcome = &mut call => return outcome,

@@ -8,6 +8,7 @@ use crate::attributes_class::AttributesClassError;
 use crate::content_source::ContentSourceError;
 use crate::data_source::DataSourceError;
 use crate::source_protection::ProtectError;
+use crate::topology::error::TopologyError;
 
 /// Why no request can be made of a claim and its class.
 #[derive(Debug, Error)]
@@ -60,6 +61,8 @@ pub(crate) enum ProvisionError {
     #[error(transparent)]
     Protect(#[from] ProtectError),
     #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error(transparent)]
     Credentials(#[from] credentials::Error),
     #[error(transparent)]
     AttributesClass(#[from] AttributesClassError),
@@ -101,15 +104,21 @@ pub(crate) enum Disposition {
     BackOff(Memory),
     /// Final, and asking again will not help: leave it alone for minutes.
     SlowRetry,
+    /// Final or not even asked for, and another node may do: hand the claim back to the scheduler if that chose the node,
+    /// else try again with growing delay. The memory of a call is dropped.
+    Reschedule,
 }
 
 impl ProvisionError {
     /// What is done about it. CSI spec "CreateVolume Errors"; contract of the Go provisioner for the codes it leaves open.
     pub(crate) fn disposition(&self) -> Disposition {
         match self {
-            Self::ClassMissing { .. } | Self::ContentSource(_) | Self::Protect(_) | Self::Credentials(_) => {
-                Disposition::BackOff(Memory::Unchanged)
-            }
+            Self::Topology(error) if error.needs_another_node() => Disposition::Reschedule,
+            Self::ClassMissing { .. }
+            | Self::ContentSource(_)
+            | Self::Protect(_)
+            | Self::Topology(_)
+            | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
             Self::AttributesClass(error) => Disposition::BackOff(error.memory()),
             Self::Plan(error) => Disposition::BackOff(error.memory()),
             Self::NoVolume | Self::TooSmallAndLeft { .. } | Self::NoContentAndLeft { .. } => {
@@ -119,8 +128,8 @@ impl ProvisionError {
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),
-                // Handing the claim back to the scheduler needs topology; without it this is a final answer.
-                Meaning::Final | Meaning::Reschedule => Disposition::BackOff(Memory::Forget),
+                Meaning::Final => Disposition::BackOff(Memory::Forget),
+                Meaning::Reschedule => Disposition::Reschedule,
                 Meaning::Infeasible => Disposition::SlowRetry,
             },
         }

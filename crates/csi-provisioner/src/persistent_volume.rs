@@ -3,6 +3,7 @@
 //! Built as JSON: the object is written once and never read back, and the full API type would bring the generated code
 //! of every volume plugin into the binary.
 
+mod node_affinity;
 pub(crate) mod write;
 
 use csi_proto::csi::v1::Volume;
@@ -59,6 +60,11 @@ fn spec(settings: &Settings, plan: &Plan, volume: &Volume) -> Map<String, Value>
     }
     if let Some(policy) = class.reclaim_policy.and_then(ReclaimPolicy::as_str) {
         spec.insert("persistentVolumeReclaimPolicy".into(), json!(policy));
+    }
+    if settings.topology()
+        && let Some(affinity) = node_affinity::node_affinity(&volume.accessible_topology)
+    {
+        spec.insert("nodeAffinity".into(), affinity);
     }
     spec.insert("storageClassName".into(), json!(class.name.as_str()));
     if settings.flags.attributes_class_gate

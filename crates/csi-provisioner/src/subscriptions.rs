@@ -8,13 +8,15 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::records::{
-    AttachmentProjection, ClaimEntry, ClaimProjection, ClassProjection, GrantProjection, VolumeProjection, VolumeRecord,
+    AttachmentProjection, ClaimEntry, ClaimProjection, ClassProjection, CsiNodeProjection, GrantProjection,
+    NodeProjection, VolumeProjection, VolumeRecord,
 };
 use crate::save_volume;
 use crate::source_protection;
 use crate::term_context::TermContext;
 use crate::volume::decision::{VolumeDecision, decide};
 use controller_runtime::{Change, Subscription, WorkQueue};
+use storage_kube::names::NodeName;
 
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
@@ -31,6 +33,10 @@ pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     }
     if let Some(grants) = &caches.grants {
         all.push(grants.subscribe_for(term, grant_changed));
+    }
+    if let (Some(nodes), Some(_)) = (&caches.nodes, &term.cluster) {
+        all.push(nodes.nodes.subscribe_for(term, node_changed));
+        all.push(nodes.csi_nodes.subscribe_for(term, csi_node_changed));
     }
     all
 }
@@ -119,6 +125,32 @@ fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.forget_provisioned(&claim);
     if term.caches.claims.get(&claim).is_some() {
         term.queues.claims.add(claim);
+    }
+}
+
+fn node_changed(term: &TermContext, change: &Change<'_, NodeProjection>) {
+    if change.old != change.new {
+        place_changed(term, change.key);
+    }
+}
+
+fn csi_node_changed(term: &TermContext, change: &Change<'_, CsiNodeProjection>) {
+    if change.old != change.new {
+        place_changed(term, change.key);
+    }
+}
+
+/// Where a node is may be what claims wait for.
+fn place_changed(term: &TermContext, node: &NodeName) {
+    let Some(cluster) = &term.cluster else { return };
+    cluster.changed();
+    // Nodes that come up by the dozen change often before the first of them has the driver.
+    let any = term.awaiting_nodes.for_any() && cluster.everywhere().is_ok();
+    for claim in term.awaiting_nodes.take(node, any) {
+        // What is in progress is repeated with its first request: the nodes change nothing about it.
+        if term.in_progress.get(&claim).is_none() {
+            term.queues.claims.add(claim);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::attributes_class::Discovery;
+use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::claim::{self, sync_claim};
@@ -21,6 +22,7 @@ use crate::settings::{ProvisioningFlags, Settings};
 use crate::source_protection::{holds::Holds, snapshot_sweep, sync_source};
 use crate::subscriptions::subscribe;
 use crate::term_context::{Caches, Queues, TermContext};
+use crate::topology::cluster::ClusterView;
 use crate::volume::reclaimed::Reclaimed;
 use crate::volume::sync_volume;
 
@@ -80,6 +82,8 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         events,
         draining: term.draining(),
         queues: Queues::new(process.backoff, &process.queue_metrics),
+        cluster: cluster(process),
+        awaiting_nodes: AwaitingNodes::default(),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
@@ -88,6 +92,12 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         own_writes: Mutex::default(),
     });
     (context, writer)
+}
+
+/// The nodes whose topology decides where volumes may be, where it has a say.
+fn cluster(process: &Process) -> Option<ClusterView> {
+    let nodes = process.caches.nodes.as_ref().filter(|_| process.settings.topology())?;
+    Some(ClusterView::watched(&process.settings.names.driver, nodes))
 }
 
 /// The settings of a term: those of the process, without a gate whose kind the API server does not have.

@@ -11,6 +11,7 @@ use sidecar::FirstLists;
 use storage_kube::names::{ClaimUid, VolumeName};
 use tokio_util::sync::CancellationToken;
 
+use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::data_source::SourceKey;
@@ -22,6 +23,7 @@ use crate::records::{
 use crate::save_volume::UnsavedVolume;
 use crate::settings::Settings;
 use crate::source_protection::holds::Holds;
+use crate::topology::cluster::ClusterView;
 use crate::volume::reclaimed::{Reclaimed, Step};
 
 /// What the process watches; kept over terms.
@@ -121,6 +123,9 @@ pub(crate) struct TermContext {
     /// Cancelled when the term starts nothing new.
     pub(crate) draining: CancellationToken,
     pub(crate) queues: Queues,
+    /// The nodes, where topology has a say.
+    pub(crate) cluster: Option<ClusterView>,
+    pub(crate) awaiting_nodes: AwaitingNodes,
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
@@ -136,6 +141,8 @@ pub(crate) struct OwnWrites {
     provisioned: HashSet<ClaimUid>,
     /// The event that explains why the claim is left alone.
     told: HashMap<ClaimUid, String>,
+    /// The resourceVersion that a claim has by a write of this term.
+    versions: HashMap<ClaimUid, u64>,
 }
 
 impl TermContext {
@@ -168,6 +175,25 @@ impl TermContext {
         known.is_none_or(|known| known != text)
     }
 
+    /// This term has written the claim, which is in this version since; remembered until the cache shows it.
+    pub(crate) fn note_own_version(&self, claim: &ClaimUid, version: &str) {
+        if let (Some(_), Ok(version)) = (self.caches.claims.get(claim), version.parse()) {
+            self.own_writes.lock().versions.insert(claim.clone(), version);
+        }
+    }
+
+    /// Whether the record is older than what this term has written: an event will bring the claim back. resourceVersions
+    /// of one kind are ordered (KEP-5504).
+    pub(crate) fn is_outdated(&self, claim: &ClaimRecord) -> bool {
+        let mut own_writes = self.own_writes.lock();
+        let Some(written) = own_writes.versions.get(&claim.uid) else { return false };
+        if claim.resource_version.parse::<u64>().is_ok_and(|shown| shown < *written) {
+            return true;
+        }
+        own_writes.versions.remove(&claim.uid);
+        false
+    }
+
     pub(crate) fn note_infeasible(&self, claim: &ClaimRecord, class: &ClassRecord) {
         if self.caches.claims.get(&claim.uid).is_some() {
             self.infeasible.add(claim.uid.clone(), class.uid.clone());
@@ -186,7 +212,9 @@ impl TermContext {
         let mut own_writes = self.own_writes.lock();
         own_writes.provisioned.remove(claim);
         own_writes.told.remove(claim);
+        own_writes.versions.remove(claim);
         self.infeasible.forget(claim);
+        self.awaiting_nodes.forget(claim);
     }
 
     /// The volume of a waiting claim has vanished from the API: the claim may be provisioned again.

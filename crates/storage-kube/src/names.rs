@@ -1,7 +1,8 @@
 //! Newtypes for the strings that get mixed up, and the table that stores repeated ones once.
 
-use std::{borrow::Borrow, collections::HashSet, fmt, sync::Arc};
+use std::{borrow::Borrow, fmt, sync::Arc};
 
+use foldhash::HashSet;
 use parking_lot::Mutex;
 
 use crate::uid::Uid;
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_by_its_text() {
-        let names = HashSet::from([VolumeName::from("pvc-1")]);
+        let names = HashSet::from_iter([VolumeName::from("pvc-1")]);
         assert!(names.contains("pvc-1"));
         assert_eq!(VolumeName::from(Arc::<str>::from("pvc-1")).to_string(), "pvc-1");
         assert_eq!(ClaimUid::from("u").to_string(), "u");

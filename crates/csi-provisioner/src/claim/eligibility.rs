@@ -25,6 +25,8 @@ pub(crate) struct ClaimView<'a> {
     pub(crate) volume: Option<&'a VolumeRecord>,
     /// This term has written the volume of this claim, whether or not the cache shows it yet.
     pub(crate) provisioned: bool,
+    /// This term has written to the claim, and the cache does not show it yet.
+    pub(crate) outdated: bool,
     /// A grant lets the claim name its source, if that is in another namespace.
     pub(crate) granted: bool,
     /// The driver called the request infeasible; time until it may be asked again.
@@ -66,7 +68,7 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
         return ClaimDecision::Resume(Arc::clone(plan));
     }
     let Some(claim) = view.claim else { return ClaimDecision::Nothing };
-    if view.provisioned {
+    if view.provisioned || view.outdated {
         return ClaimDecision::Nothing;
     }
     let Some(class) = view.class else { return ClaimDecision::AwaitClass(Arc::clone(claim)) };

@@ -1,7 +1,7 @@
 //! What a claim or driver may ask for that this provisioner does not do yet.
 //!
 //! Such a claim gets one Warning event that names the gap, and nothing is created: a volume without the asked-for
-//! content or in the wrong place is worse than none.
+//! content is worse than none.
 
 use std::fmt;
 
@@ -13,8 +13,6 @@ use crate::settings::Settings;
 /// A feature that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum MissingFeature {
-    /// The driver has VOLUME_ACCESSIBILITY_CONSTRAINTS.
-    Topology,
     /// The class or claim still names the in-tree plugin.
     Migration,
 }
@@ -22,10 +20,6 @@ pub(crate) enum MissingFeature {
 impl fmt::Display for MissingFeature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Topology => f.write_str(
-                "the driver reports VOLUME_ACCESSIBILITY_CONSTRAINTS, and topology is not supported by this csi-provisioner yet: \
-                 start it with --feature-gates=Topology=false if every node reaches every volume",
-            ),
             Self::Migration => f.write_str(
                 "the claim or its StorageClass names an in-tree plugin, and migration to CSI is not supported by this csi-provisioner yet: \
                  use a StorageClass whose provisioner is the CSI driver",
@@ -39,5 +33,5 @@ pub(crate) fn missing_feature(settings: &Settings, claim: &ClaimRecord, class: &
     if claim.asked_as == AskedAs::InTree || class.owner == ClassOwner::InTree {
         return Some(MissingFeature::Migration);
     }
-    (settings.flags.topology_gate && settings.driver.topology).then_some(MissingFeature::Topology)
+    None
 }

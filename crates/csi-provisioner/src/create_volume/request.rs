@@ -14,6 +14,7 @@ use crate::data_source::{Content, SourceKey};
 use crate::error::PlanError;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::settings::Settings;
+use crate::topology::Requirement;
 
 /// The Secrets that the class names for later calls; stored on the volume, not read here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,8 +39,18 @@ pub(crate) struct Plan {
     /// Empty for block volumes.
     pub(crate) fs_type: String,
     pub(crate) secrets: SecretRefs,
-    /// CSI `CreateVolumeRequest`; its `secrets` are filled in when the provisioner Secret has been read.
+    /// Where the volume may be, once the nodes have been looked at; `None`: anywhere.
+    pub(crate) accessibility: Option<Requirement>,
+    /// CSI `CreateVolumeRequest` without `accessibility_requirements`; its `secrets` are filled in when the provisioner Secret has been read.
     pub(crate) request: CreateVolumeRequest,
+}
+
+impl Plan {
+    /// The request in full, the same each time.
+    pub(crate) fn message(&self) -> CreateVolumeRequest {
+        let accessibility_requirements = self.accessibility.as_ref().map(Into::into);
+        CreateVolumeRequest { accessibility_requirements, ..self.request.clone() }
+    }
 }
 
 /// Builds the plan, or says what in claim, class or flags forbids it.
@@ -91,6 +102,7 @@ pub(crate) fn plan(settings: &Settings, claim: &Arc<ClaimRecord>, class: &Arc<Cl
         requested_bytes,
         fs_type: if block { String::new() } else { fs_type.fs_type },
         secrets,
+        accessibility: None,
         request,
     })
 }

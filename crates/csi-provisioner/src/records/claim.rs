@@ -55,6 +55,13 @@ impl ClaimRecord {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    /// The node its volume has to be reachable from, when one was chosen: under the present annotation, or the alpha one
+    /// that old schedulers wrote.
+    pub(crate) fn node(&self) -> Option<NodeName> {
+        let alpha = || self.annotations.get(annotations::ALPHA_SELECTED_NODE).filter(|node| !node.is_empty());
+        self.selected_node.clone().or_else(|| alpha().map(|node| NodeName::from(node.as_str())))
+    }
+
     /// Whether nothing that decides about provisioning differs: the update need not end a backoff early.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
         // In full, so that a new field is decided about.

@@ -25,13 +25,6 @@ async fn refused(change: Value, identity: impl FnOnce(&mut Identity), expected: 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_with_topology() {
-    let topology =
-        |driver: &mut Identity| driver.plugin_capabilities.push(PluginService::VolumeAccessibilityConstraints);
-    refused(json!({}), topology, "VOLUME_ACCESSIBILITY_CONSTRAINTS").await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_migrated_claim() {
     let migrated = json!({ "metadata": { "annotations": {
         "volume.kubernetes.io/storage-provisioner": "kubernetes.io/aws-ebs",
