@@ -8,7 +8,6 @@ pub(crate) mod awaiting_nodes;
 pub(crate) mod eligibility;
 pub(crate) mod in_progress;
 pub(crate) mod infeasible;
-pub(crate) mod missing_feature;
 mod placement;
 mod reschedule;
 pub(crate) mod selected_node;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 
 use controller_runtime::{EventKind, Outcome};
 use csi_client::CallError;
-use csi_proto::csi::v1::{Volume, VolumeContentSource};
+use csi_proto::csi::v1::VolumeContentSource;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
@@ -30,7 +29,7 @@ use crate::content_source::{self, Wanted, reference_grant};
 use crate::create_volume::{create_volume, request};
 use crate::data_source::{self, Content, SourceKey};
 use crate::error::{Disposition, Memory, ProvisionError};
-use crate::persistent_volume::persistent_volume;
+use crate::persistent_volume::NewVolume;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::save_volume::{self, UnsavedVolume};
 use crate::source_protection::{self, holds::End};
@@ -65,9 +64,6 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         ClaimDecision::LeaveToPopulator(claim) => {
             let text = "Assuming an external populator will provision the volume".to_owned();
             leave_alone(&term, &claim, EventKind::Normal, "Provisioning", text)
-        }
-        ClaimDecision::Refuse(claim, missing) => {
-            leave_alone(&term, &claim, EventKind::Warning, "ProvisioningFailed", missing.to_string())
         }
         ClaimDecision::Resume(plan) => provision(&term, plan, started).await,
         ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
@@ -120,14 +116,12 @@ async fn prepare(
     let settings = &term.settings;
     let content = data_source::content(claim, settings.flags.cross_namespace_gate, |_| is_granted(term, claim))?;
     request::check_capabilities(settings, claim, &content)?;
-    // As the class has it, also where it is translated.
-    let provisioner = settings.names.written_in(class).to_owned();
     let mut plan = request::plan(settings, claim, class)?;
     if let Content::Driver(key) = &content {
-        let wanted = Wanted::new(settings, claim, &provisioner, plan.requested_bytes);
+        let wanted = Wanted::new(settings, claim, settings.names.driver_of_source(class), plan.requested_bytes);
         plan.request.volume_content_source = Some(take_source(term, key, wanted).await?);
     }
-    plan.accessibility = accessibility(term, claim, class)?;
+    plan.accessibility = accessibility(term, claim, &plan.class)?;
     if let Some(secret) = &plan.secrets.provisioner {
         plan.request.secrets = credentials::fetch(&term.api, secret).await?.expose();
     }
@@ -197,10 +191,10 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
 }
 
 /// The volume exists: writes its object, or puts it aside, and only then forgets the call.
-async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: Volume) {
-    let object = persistent_volume(&term.settings, plan, &volume);
+async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: NewVolume) {
+    let NewVolume { object, handle } = volume;
     let claim_waits = term.provisioned(&plan.claim.uid);
-    let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle: volume.volume_id, object, claim_waits };
+    let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle, object, claim_waits };
     save_volume::save(term, unsaved).await;
     term.in_progress.end(&plan.claim.uid);
 }

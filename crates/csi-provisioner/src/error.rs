@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::attributes_class::AttributesClassError;
 use crate::content_source::ContentSourceError;
 use crate::data_source::DataSourceError;
+use crate::migration::NotInTree;
 use crate::source_protection::ProtectError;
 use crate::topology::error::TopologyError;
 
@@ -33,6 +34,8 @@ pub(crate) enum PlanError {
         "claim selectors are not supported by dynamic provisioning: remove spec.selector, or bind the claim to an existing volume"
     )]
     Selector,
+    #[error("the StorageClass cannot be translated for its CSI driver: {0}")]
+    Class(#[from] csi_translation::Error),
     #[error(transparent)]
     Name(#[from] volume_name::Error),
     #[error(transparent)]
@@ -84,6 +87,14 @@ pub(crate) enum ProvisionError {
         "CSI driver did not say that the volume is filled from its source, and deleting it again failed: {why}; the driver must be fixed"
     )]
     NoContentAndLeft { why: String },
+    #[error(
+        "CSI driver created volume {handle}, which cannot be one of the class's in-tree plugin; it was deleted again: {source}"
+    )]
+    NotInTree { handle: String, source: Box<NotInTree> },
+    #[error(
+        "CSI driver created volume {handle}, which cannot be one of the class's in-tree plugin, and deleting it again failed ({why}): {source}"
+    )]
+    NotInTreeAndLeft { handle: String, source: Box<NotInTree>, why: String },
 }
 
 /// What becomes of the memory of a call in progress.
@@ -121,10 +132,13 @@ impl ProvisionError {
             | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
             Self::AttributesClass(error) => Disposition::BackOff(error.memory()),
             Self::Plan(error) => Disposition::BackOff(error.memory()),
-            Self::NoVolume | Self::TooSmallAndLeft { .. } | Self::NoContentAndLeft { .. } => {
-                Disposition::BackOff(Memory::Remember)
+            Self::NoVolume
+            | Self::TooSmallAndLeft { .. }
+            | Self::NoContentAndLeft { .. }
+            | Self::NotInTreeAndLeft { .. } => Disposition::BackOff(Memory::Remember),
+            Self::DataSource(_) | Self::TooSmall { .. } | Self::NoContent | Self::NotInTree { .. } => {
+                Disposition::BackOff(Memory::Forget)
             }
-            Self::DataSource(_) | Self::TooSmall { .. } | Self::NoContent => Disposition::BackOff(Memory::Forget),
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),
@@ -145,6 +159,7 @@ impl PlanError {
             | Self::NoClones { .. }
             | Self::NoModification { .. }
             | Self::Selector
+            | Self::Class(_)
             | Self::Name(_)
             | Self::FsType(_)
             | Self::AccessMode(_)
@@ -168,11 +183,16 @@ impl AttributesClassError {
 pub(crate) enum ReclaimError {
     #[error("CSI driver {driver} cannot delete volumes: it must report CONTROLLER_SERVICE and CREATE_DELETE_VOLUME")]
     NoDynamicProvisioning { driver: String },
+    #[error("the volume cannot be translated for its CSI driver: {0}")]
+    Untranslatable(Box<csi_translation::Error>),
     #[error(
-        "the volume has an in-tree source, and migration to CSI is not supported by this csi-provisioner yet: \
-         delete the backend volume by hand, then remove the finalizer {finalizer}"
+        "StorageClass {class} cannot be translated for the CSI driver, so the Secret of the deletion is not known: {source}"
     )]
-    InTree { finalizer: &'static str },
+    Class { class: String, source: csi_translation::Error },
+    #[error(
+        "the volume has no CSI source and none of a plugin that a CSI driver replaces: its annotations must not name this provisioner"
+    )]
+    NotCsi,
     #[error("the volume belongs to CSI driver {driver}, although its annotations name this provisioner: correct them")]
     OtherDriver { driver: String },
     #[error("persistentvolume {volume} is still attached: volumeattachment {attachment} names it")]

@@ -8,9 +8,9 @@
 //! 2. A worker takes the UID ([`term`]) and loads what is known of the claim ([`claim`]).
 //! 3. What to do is decided without I/O ([`claim::eligibility`]).
 //! 4. Claim and class become a request that stays the same over all retries ([`create_volume::request`]).
-//! 5. What fills the volume is read, checked and protected ([`data_source`], [`content_source`], [`source_protection`]); where it
-//!    may be, by the nodes of the cluster, is made part of the request ([`claim::placement`], [`topology`]); then the Secret
-//!    and the attributes class ([`attributes_class`]): all that may keep the first call from being made.
+//! 5. What fills the volume is read, checked and protected ([`data_source`], [`content_source`], [`source_protection`]).
+//!    Where the volume may be, by the nodes of the cluster, is made part of the request ([`claim::placement`], [`topology`]).
+//!    Then come the Secret and the attributes class ([`attributes_class`]): all that may keep the first call from being made.
 //! 6. One call to the driver; its outcome is a volume, final, or unknown ([`create_volume`], [`error`]).
 //! 7. The volume becomes a PersistentVolume object ([`persistent_volume`]), written with a retry of its own ([`save_volume`]).
 //!

@@ -9,6 +9,7 @@ use csi_client::Handshake;
 use kube::{Api, Client};
 use sidecar::feature_gates::FeatureGates;
 use sidecar::{Boot, Exit, FirstLists, Metrics, Shutdown, Started, kube_config, leading, logging, process_env};
+use storage_kube::in_tree::InTreePlugin;
 use storage_kube::names::Interner;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
@@ -60,6 +61,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         handshake: Handshake::Controller,
         timeout: config.timeout,
         longest_logged_response: None,
+        replaces_a_plugin: |driver| InTreePlugin::replaced_by(driver).is_some(),
         lock_name,
     };
     let serve = boot.serve(metrics, |started| {

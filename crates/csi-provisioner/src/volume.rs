@@ -94,7 +94,9 @@ fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Ou
         ReclaimError::DeleteObject { source, .. } => (true, !gate_closed(source)),
         ReclaimError::DeleteVolume(call) => (true, !matches!(call, CallError::Denied { .. })),
         ReclaimError::NoDynamicProvisioning { .. }
-        | ReclaimError::InTree { .. }
+        | ReclaimError::Untranslatable(_)
+        | ReclaimError::Class { .. }
+        | ReclaimError::NotCsi
         | ReclaimError::OtherDriver { .. }
         | ReclaimError::Attached { .. }
         | ReclaimError::SecretRef(_) => (true, true),

@@ -12,6 +12,7 @@
 mod csi_node;
 mod custom;
 mod from_json;
+mod in_tree_source;
 mod metadata;
 mod node;
 mod persistent_volume;
@@ -24,6 +25,7 @@ mod volume_attributes_class;
 mod volume_snapshot;
 
 pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
+pub use in_tree_source::InTreeSource;
 pub use node::NodeMetadata;
 pub use persistent_volume::{
     ClaimReference, CsiSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, SecretReference,

@@ -4,5 +4,7 @@
 
 mod input;
 mod leadership;
+mod migration;
 mod restarts;
+mod topology;
 mod volumes;

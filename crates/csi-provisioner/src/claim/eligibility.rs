@@ -6,7 +6,6 @@ use std::time::Duration;
 use storage_kube::names::VolumeName;
 use storage_kube::wire::BindingMode;
 
-use super::missing_feature::{MissingFeature, missing_feature};
 use crate::create_volume::request::Plan;
 use crate::data_source::{Content, content};
 use crate::records::class::ClassOwner;
@@ -48,8 +47,6 @@ pub(crate) enum ClaimDecision {
     AwaitClass(Arc<ClaimRecord>),
     /// A volume populator does it.
     LeaveToPopulator(Arc<ClaimRecord>),
-    /// It asks for something that is not built.
-    Refuse(Arc<ClaimRecord>, MissingFeature),
     /// Go on with a call whose outcome is unknown: the same request, whatever has become of claim, class and Secret.
     Resume(Arc<Plan>),
     /// Provision it.
@@ -87,8 +84,5 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if matches!(content(claim, settings.flags.cross_namespace_gate, |_| view.granted), Ok(Content::Populator)) {
         return ClaimDecision::LeaveToPopulator(Arc::clone(claim));
     }
-    match missing_feature(settings, claim, class) {
-        Some(missing) => ClaimDecision::Refuse(Arc::clone(claim), missing),
-        None => ClaimDecision::Provision(Arc::clone(claim), Arc::clone(class)),
-    }
+    ClaimDecision::Provision(Arc::clone(claim), Arc::clone(class))
 }

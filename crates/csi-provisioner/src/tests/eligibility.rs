@@ -37,9 +37,14 @@ pub(super) fn settings() -> Settings {
 }
 
 pub(super) fn class_record(class: Value) -> Arc<ClassRecord> {
+    class_record_of(DRIVER, class)
+}
+
+/// The class as the provisioner of another driver sees it.
+pub(super) fn class_record_of(driver: &str, class: Value) -> Arc<ClassRecord> {
     let class = with(class, &json!({ "metadata": { "uid": "class-uid" } }));
     let class: StorageClass = serde_json::from_value(class).unwrap();
-    Arc::new(ClassProjection { names: ProvisionerNames::of(DRIVER) }.project(class).unwrap())
+    Arc::new(ClassProjection { names: ProvisionerNames::of(driver) }.project(class).unwrap())
 }
 
 #[derive(Default)]
@@ -79,7 +84,6 @@ fn decision(known: Known) -> &'static str {
         ClaimDecision::AwaitClass(_) => "await class",
         ClaimDecision::NameTaken(..) => "name taken",
         ClaimDecision::LeaveToPopulator(_) => "populator",
-        ClaimDecision::Refuse(..) => "refuse",
         ClaimDecision::Resume(_) => "resume",
         ClaimDecision::Provision(..) => "provision",
     }
