@@ -39,6 +39,13 @@ pub(crate) async fn create_volume(
             Err(why) => ProvisionError::TooSmallAndLeft { requested, actual, why },
         });
     }
+    // A driver that knows nothing of sources would leave the volume empty (CSI spec, `Volume.content_source`).
+    if plan.request.volume_content_source.is_some() && volume.content_source.is_none() {
+        return Err(match clean_up(term, plan, &volume).await {
+            Ok(()) => ProvisionError::NoContent,
+            Err(why) => ProvisionError::NoContentAndLeft { why },
+        });
+    }
     info!(claim = plan.claim.full_name(), volume = %plan.volume_name, handle = volume.volume_id, bytes = actual, "volume created");
     match new_volume(&term.settings, plan, &volume) {
         Ok(new) => Ok(new),

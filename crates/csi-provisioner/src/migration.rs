@@ -66,7 +66,6 @@ impl ProvisionerNames {
     /// The driver that a snapshot or volume must belong to, to fill a volume of the class: the provisioner that the class
     /// names once it is translated. A class of a plugin cannot restore or clone, but for Portworx's, as with the Go
     /// provisioner.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for data sources"))]
     pub(crate) fn driver_of_source(&self, class: &ClassRecord) -> &str {
         self.plugin_of(class).map_or(self.driver.as_str(), |plugin| class_provisioner(plugin))
     }

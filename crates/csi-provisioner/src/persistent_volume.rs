@@ -89,6 +89,11 @@ fn spec(settings: &Settings, plan: &Plan, volume: &Volume) -> Map<String, Value>
         spec.insert("nodeAffinity".into(), affinity);
     }
     spec.insert("storageClassName".into(), json!(class.name.as_str()));
+    if settings.flags.attributes_class_gate
+        && let Some(class) = &claim.volume_attributes_class
+    {
+        spec.insert("volumeAttributesClassName".into(), json!(class));
+    }
     if let Some(mode) = claim.volume_mode.and_then(VolumeMode::as_str) {
         spec.insert("volumeMode".into(), json!(mode));
     }

@@ -13,10 +13,12 @@ use storage_kube::in_tree::InTreePlugin;
 use storage_kube::names::Interner;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
+use crate::attributes_class;
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
 use crate::records::{
-    AttachmentProjection, ClaimProjection, ClassProjection, CsiNodeProjection, NodeProjection, VolumeProjection,
+    AttachmentProjection, ClaimProjection, Claims, ClassProjection, CsiNodeProjection, GrantProjection, NodeProjection,
+    VolumeProjection,
 };
 use crate::settings::{DriverFacts, Settings};
 use crate::term::{self, Process};
@@ -88,6 +90,7 @@ fn process(config: Config, started: Started<'_>, metrics: ProvisionerMetrics) ->
     });
     Process {
         caches: Arc::new(start_caches(&settings, &started.client, started.tasks)),
+        attributes_classes: attributes_class::Discovery::new(settings.flags.discover_attributes_class),
         settings,
         driver: started.driver,
         client: started.client,
@@ -112,8 +115,7 @@ fn provisioner_identity(driver: &str) -> String {
 pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) -> Caches {
     let names = &settings.names;
     let first_lists = FirstLists::default();
-    let (claims, task) =
-        Informer::new(Api::all(client.clone()), ClaimProjection { names: names.clone() }, Some(RESYNC));
+    let (claims, task) = Informer::new(Api::all(client.clone()), ClaimProjection::new(names.clone()), Some(RESYNC));
     first_lists.spawn(tasks, "claims", task.run());
     let (classes, task) =
         Informer::new(Api::all(client.clone()), ClassProjection { names: names.clone() }, Some(RESYNC));
@@ -137,5 +139,10 @@ pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) 
         first_lists.spawn(tasks, "csi nodes", task.run());
         NodeCaches { nodes, csi_nodes }
     });
-    Caches { claims, classes, volumes, attachments, nodes, first_lists }
+    let grants = settings.flags.cross_namespace_gate.then(|| {
+        let (grants, task) = Informer::new(Api::all(client.clone()), GrantProjection, None);
+        first_lists.spawn(tasks, "reference grants", task.run());
+        grants
+    });
+    Caches { claims: Claims::new(claims), classes, volumes, attachments, nodes, grants, first_lists }
 }

@@ -14,25 +14,29 @@ use tokio_util::sync::CancellationToken;
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
+use crate::data_source::SourceKey;
 use crate::metrics::ProvisionerMetrics;
 use crate::records::{
-    AttachmentProjection, ClaimProjection, ClaimRecord, ClassProjection, ClassRecord, CsiNodeProjection,
+    AttachmentProjection, ClaimRecord, Claims, ClassProjection, ClassRecord, CsiNodeProjection, GrantProjection,
     NodeProjection, VolumeProjection, VolumeRecord,
 };
 use crate::save_volume::UnsavedVolume;
 use crate::settings::Settings;
+use crate::source_protection::holds::Holds;
 use crate::topology::cluster::ClusterView;
 use crate::volume::reclaimed::{Reclaimed, Step};
 
 /// What the process watches; kept over terms.
 pub(crate) struct Caches {
-    pub(crate) claims: Informer<ClaimProjection>,
+    pub(crate) claims: Claims,
     pub(crate) classes: Informer<ClassProjection>,
     pub(crate) volumes: Informer<VolumeProjection>,
     /// Only for drivers that attach.
     pub(crate) attachments: Option<Informer<AttachmentProjection>>,
     /// Only where the nodes decide what is asked of the driver.
     pub(crate) nodes: Option<NodeCaches>,
+    /// Only with gate `CrossNamespaceVolumeDataSource`. Not waited for: their kind may not be installed.
+    pub(crate) grants: Option<Informer<GrantProjection>>,
     /// Begun when the first term begins, if not before.
     pub(crate) first_lists: FirstLists,
 }
@@ -84,6 +88,8 @@ pub(crate) struct Queues {
     pub(crate) claims: WorkQueue<ClaimUid>,
     pub(crate) volumes: WorkQueue<VolumeName>,
     pub(crate) unsaved: WorkQueue<VolumeName>,
+    /// Sources whose finalizer may have to go. Named as in the Go provisioner, where it is the queue of clone sources.
+    pub(crate) sources: WorkQueue<SourceKey>,
 }
 
 /// First delay before a volume whose object could not be written is tried again; a busy API server recovers in moments.
@@ -94,6 +100,7 @@ impl Queues {
         Self {
             claims: WorkQueue::new("claims", backoff, metrics),
             volumes: WorkQueue::new("volumes", backoff, metrics),
+            sources: WorkQueue::new("claims", backoff, metrics),
             unsaved: WorkQueue::new(
                 "unsavedpvs",
                 Backoff { base: FIRST_SAVE_RETRY.min(backoff.max), max: backoff.max },
@@ -122,6 +129,7 @@ pub(crate) struct TermContext {
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
+    pub(crate) holds: Holds,
     pub(crate) unsaved: Mutex<HashMap<VolumeName, Arc<UnsavedVolume>>>,
     pub(crate) own_writes: Mutex<OwnWrites>,
 }

@@ -6,4 +6,5 @@ mod input;
 mod leadership;
 mod migration;
 mod restarts;
+mod topology;
 mod volumes;

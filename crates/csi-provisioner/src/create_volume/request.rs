@@ -10,6 +10,7 @@ use storage_kube::volume_capability::{AccessType, volume_capabilities};
 use storage_kube::volume_mode::VolumeMode;
 use storage_kube::{fs_type, parameters, quantity, volume_name};
 
+use crate::data_source::{Content, SourceKey};
 use crate::error::PlanError;
 use crate::migration;
 use crate::records::class::ClassOwner;
@@ -113,6 +114,28 @@ pub(crate) fn plan(settings: &Settings, claim: &Arc<ClaimRecord>, class: &Arc<Cl
         accessibility: None,
         request,
     })
+}
+
+/// Whether the driver can do what the claim asks for beyond an empty volume.
+pub(crate) fn check_capabilities(settings: &Settings, claim: &ClaimRecord, content: &Content) -> Result<(), PlanError> {
+    let facts = &settings.driver;
+    let driver = || settings.names.driver.clone();
+    if !facts.provisions {
+        return Err(PlanError::NoDynamicProvisioning { driver: driver() });
+    }
+    match content {
+        Content::Driver(SourceKey::Snapshot(..)) if !facts.snapshots => {
+            return Err(PlanError::NoSnapshots { driver: driver() });
+        }
+        Content::Driver(SourceKey::Claim(..)) if !facts.clones => {
+            return Err(PlanError::NoClones { driver: driver() });
+        }
+        Content::Driver(_) | Content::Empty | Content::Populator => {}
+    }
+    if settings.flags.attributes_class_gate && claim.volume_attributes_class.is_some() && !facts.modifies {
+        return Err(PlanError::NoModification { driver: driver() });
+    }
+    Ok(())
 }
 
 fn secret_refs(claim: &ClaimRecord, class: &ClassRecord, volume_name: &VolumeName) -> Result<SecretRefs, PlanError> {

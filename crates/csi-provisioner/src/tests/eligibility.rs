@@ -74,6 +74,7 @@ fn decision(known: Known) -> &'static str {
         volume: volume.as_ref(),
         provisioned: known.provisioned,
         outdated: known.outdated,
+        granted: false,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
     };
     match decide(&settings, &view) {
@@ -83,7 +84,6 @@ fn decision(known: Known) -> &'static str {
         ClaimDecision::AwaitClass(_) => "await class",
         ClaimDecision::NameTaken(..) => "name taken",
         ClaimDecision::LeaveToPopulator(_) => "populator",
-        ClaimDecision::Refuse(..) => "refuse",
         ClaimDecision::Resume(_) => "resume",
         ClaimDecision::Provision(..) => "provision",
     }
@@ -146,8 +146,8 @@ fn what_is_done_with_a_claim() {
             Known { claim: ours(), class: foreign_class(), in_progress: true, ..Known::default() },
             "resume",
         ),
-        ("snapshot", Known { claim: source("VolumeSnapshot"), class: fast(), ..Known::default() }, "refuse"),
-        ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "refuse"),
+        ("snapshot", Known { claim: source("VolumeSnapshot"), class: fast(), ..Known::default() }, "provision"),
+        ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "provision"),
         ("populator", Known { claim: source("MyPopulator"), class: fast(), ..Known::default() }, "populator"),
     ];
     assert_eq!(cases.len(), 19);

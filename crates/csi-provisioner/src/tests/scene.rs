@@ -39,6 +39,7 @@ pub(super) fn flags() -> ProvisioningFlags {
         cross_namespace_gate: false,
         topology_gate: true,
         attributes_class_gate: true,
+        discover_attributes_class: false,
     }
 }
 
@@ -128,6 +129,7 @@ impl Scene {
         let settings = Arc::new(settings);
         let process = Arc::new(Process {
             caches: Arc::new(start_caches(&settings, &api.client(), &tasks)),
+            attributes_classes: crate::attributes_class::Discovery::new(settings.flags.discover_attributes_class),
             settings,
             driver: client,
             client: api.client(),

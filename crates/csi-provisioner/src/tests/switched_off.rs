@@ -1,53 +1,14 @@
-//! What is asked for and not built: one clear Warning, and nothing is created.
+//! What a provisioner does not do: features that are switched off, drivers that cannot, sources that are others' work.
 
 use std::time::Duration;
 
 use csi_proto::csi::v1::plugin_capability::service::Type as PluginService;
-use fake_driver::{Identity, Rpc};
-use serde_json::{Value, json};
+use fake_driver::Rpc;
+use serde_json::json;
 
 use super::objects::{claim, class, with};
 use super::scene::{Scene, flags};
 use crate::settings::ProvisioningFlags;
-
-/// The claim, a change of it, and what the one event must say.
-async fn refused(change: Value, identity: impl FnOnce(&mut Identity), expected: &str) {
-    let scene = Scene::with(flags(), identity).await;
-    let ours = json!({ "provisioner": scene.driver_name() });
-    scene.add_class(with(class("fast", json!({})), &ours));
-    scene.add_claim(with(claim("data", "fast"), &change));
-    let text = scene.event("ProvisioningFailed").await;
-    assert!(text.contains(expected) && text.contains("not supported by this csi-provisioner yet"), "{text}");
-    scene.pass(Duration::from_hours(1)).await;
-    assert_eq!(scene.events("ProvisioningFailed").len(), 1);
-    assert_eq!(scene.count(Rpc::CreateVolume), 0);
-    assert!(scene.writes().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_snapshot_as_source() {
-    let source = json!({ "spec": { "dataSource": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "monday" } } });
-    refused(source, |_| (), "VolumeSnapshot \"monday\"").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_claim_as_source() {
-    let source = json!({ "spec": { "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "other" } } });
-    refused(source, |_| (), "PersistentVolumeClaim \"other\"").await;
-}
-
-/// Whatever its kind: no populator reads across namespaces while the gate is off.
-#[tokio::test(start_paused = true)]
-async fn a_source_in_another_namespace() {
-    let source = json!({ "spec": { "dataSourceRef": {
-        "apiGroup": "example.com", "kind": "MyPopulator", "name": "p", "namespace": "other" } } });
-    refused(source, |_| (), "MyPopulator \"p\"").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_attributes_class() {
-    refused(json!({ "spec": { "volumeAttributesClassName": "gold" } }), |_| (), "VolumeAttributesClass \"gold\"").await;
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_source_is_left_to_its_populator() {
