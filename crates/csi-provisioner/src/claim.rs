@@ -21,6 +21,7 @@ use storage_kube::names::ClaimUid;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::capacity::refresh;
 use crate::create_volume::{create_volume, request};
 use crate::error::{Disposition, Memory, ProvisionError};
 use crate::persistent_volume::persistent_volume;
@@ -122,6 +123,9 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
         }
         Err(error) => error,
     };
+    if error.disposition() != Disposition::BackOff(Memory::Unchanged) {
+        refresh::provisioning_failed(term, &plan.class.name);
+    }
     match error.disposition() {
         Disposition::BackOff(Memory::Unchanged) if !remembered => term.in_progress.end(&claim.uid),
         Disposition::BackOff(Memory::Unchanged | Memory::Remember) => {}
@@ -136,6 +140,7 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
 
 /// The volume exists: writes its object, or puts it aside, and only then forgets the call.
 async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: Volume) {
+    refresh::volume_made(term, &plan.class.name, &volume);
     let object = persistent_volume(&term.settings, plan, &volume);
     let claim_waits = term.provisioned(&plan.claim.uid);
     let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle: volume.volume_id, object, claim_waits };

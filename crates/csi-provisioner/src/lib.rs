@@ -14,10 +14,13 @@
 //! Reclaim reads the same way: [`records::volume`] → [`subscriptions`] → [`volume`] → [`volume::decision`] → [`delete_volume`] →
 //! [`persistent_volume::write`].
 //!
+//! With `--enable-capacity` CSIStorageCapacity objects are published beside that ([`capacity`]).
+//!
 //! Not guaranteed: a crash between a driver's `CreateVolume` and the write of the object, followed by the deletion of the
 //! claim before the next start, leaks the volume at the driver. `docs/differences.md` lists what is not supported yet.
 
 mod args;
+mod capacity;
 mod claim;
 mod create_volume;
 mod delete_volume;

@@ -11,6 +11,7 @@ use sidecar::FirstLists;
 use storage_kube::names::{ClaimUid, VolumeName};
 use tokio_util::sync::CancellationToken;
 
+use crate::capacity::Capacity;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::metrics::ProvisionerMetrics;
@@ -117,6 +118,8 @@ pub(crate) struct TermContext {
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
+    /// Only where capacities are published.
+    pub(crate) capacity: Option<Arc<Capacity>>,
     pub(crate) unsaved: Mutex<HashMap<VolumeName, Arc<UnsavedVolume>>>,
     pub(crate) own_writes: Mutex<OwnWrites>,
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
+mod capacity;
 mod claims;
 mod counting;
 mod deletion_rows;

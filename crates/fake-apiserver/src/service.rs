@@ -8,7 +8,9 @@ use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody}
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::{Shared, list, object, reaction::Reaction, request::Request, route::Route, status::Status, watch, write};
+use crate::{
+    Shared, discovery, list, object, reaction::Reaction, request::Request, route::Route, status::Status, watch, write,
+};
 
 /// A connection that broke, as the client sees it.
 type Broken = std::io::Error;
@@ -94,6 +96,9 @@ fn serve(
     if !state.reachable {
         return Err(std::io::ErrorKind::ConnectionRefused.into());
     }
+    if discovery::is_absent(&state.served, &route.resource) {
+        return Ok(refusal(&Status::no_such_path()));
+    }
     let before = state.store.revision();
     let answered = match route.verb {
         "watch" => {
@@ -105,6 +110,9 @@ fn serve(
             });
         }
         "list" => list::list(&state.store, &route).map(|list| (200, list)),
+        "get" if route.resource.plural.is_empty() => {
+            discovery::resources(&state.served, &route).map(|list| (200, list))
+        }
         "get" => state
             .store
             .require(&route.resource, &(route.namespace.clone(), route.name.clone()))

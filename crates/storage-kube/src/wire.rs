@@ -10,9 +10,11 @@
 //! The kinds of which a cluster has one for each volume have a `from_json`, see `from_json.rs`.
 
 mod csi_node;
+mod csi_storage_capacity;
 mod from_json;
 mod metadata;
 mod node;
+mod node_affinity;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod presence;
@@ -20,7 +22,11 @@ mod storage_class;
 mod volume_attachment;
 
 pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
+pub use csi_storage_capacity::{CsiStorageCapacity, NodeTopology};
 pub use node::NodeMetadata;
+pub use node_affinity::{
+    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, VolumeReach, VolumeReachSpec,
+};
 pub use persistent_volume::{
     ClaimReference, CsiSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, SecretReference,
     VolumePhase,

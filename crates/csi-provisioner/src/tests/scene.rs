@@ -123,8 +123,11 @@ impl Scene {
         };
         configure(&mut settings);
         let settings = Arc::new(settings);
+        let caches = Arc::new(start_caches(&settings, &api.client(), &tasks));
+        let capacity = super::capacity::process(&settings, &api, &registry, &caches.first_lists, &tasks).await;
         let process = Arc::new(Process {
-            caches: Arc::new(start_caches(&settings, &api.client(), &tasks)),
+            caches,
+            capacity: capacity.map(Arc::new),
             settings,
             driver: client,
             client: api.client(),
