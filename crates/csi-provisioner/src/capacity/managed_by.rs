@@ -55,7 +55,7 @@ pub(crate) fn joined(base: &str, suffix: &str) -> String {
     if room > 0 && !base.is_empty() {
         return format!("{}-{:08x}-{suffix}", cut(base, room), fnv1a(base));
     }
-    let hash = fnv1a(&format!("{base}-{suffix}"));
+    let hash = fnv1a(&whole);
     if base.is_empty() { format!("{hash:08x}") } else { format!("{}-{hash:08x}", cut(base, LONGEST - HASH - 1)) }
 }
 

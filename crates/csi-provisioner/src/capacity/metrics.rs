@@ -53,6 +53,13 @@ impl CapacityMetrics {
     }
 }
 
+#[cfg(test)]
+impl CapacityMetrics {
+    pub(crate) fn at_work(&self) -> Option<Arc<Capacity>> {
+        self.at_work.lock().upgrade()
+    }
+}
+
 impl Collector for CapacityMetrics {
     fn desc(&self) -> Vec<&Desc> {
         self.descriptions.iter().collect()

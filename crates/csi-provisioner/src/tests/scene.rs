@@ -77,29 +77,37 @@ impl Scene {
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer),
     ) -> Self {
-        Self::build(configure, identity, prepare, Replica::Only).await
+        Self::build(configure, identity, |api, _| prepare(api), Replica::Only).await
     }
 
     /// Starts as a replica that shares its work with others; `prepare` acts on the API server before.
     pub(super) async fn electing(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        Self::build(|_| (), |_| (), prepare, Replica::AfterStandby).await
+        Self::build(|_| (), |_| (), |api, _| prepare(api), Replica::AfterStandby).await
     }
 
     /// The same, with the lease won before the first list.
     pub(super) async fn leading_at_once(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        Self::build(|_| (), |_| (), prepare, Replica::AtOnce).await
+        Self::build(|_| (), |_| (), |api, _| prepare(api), Replica::AtOnce).await
+    }
+
+    /// Starts with other settings; `prepare` acts on the API server and the driver before.
+    pub(super) async fn arranged(
+        configure: impl FnOnce(&mut Settings),
+        prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
+    ) -> Self {
+        Self::build(configure, |_| (), prepare, Replica::Only).await
     }
 
     async fn build(
         configure: impl FnOnce(&mut Settings),
         identity: impl FnOnce(&mut Identity),
-        prepare: impl FnOnce(&FakeApiServer),
+        prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
         replica: Replica,
     ) -> Self {
         let api = FakeApiServer::new();
-        prepare(&api);
         let driver = FakeDriver::start().await;
         driver.configure(identity);
+        prepare(&api, &driver);
         let registry = prometheus::Registry::new();
         let tasks = Tasks::new();
         let timeout = Duration::from_secs(10);
