@@ -80,7 +80,7 @@ async fn version(client: &Client) -> Option<&'static str> {
                 Ok(resources) if resources.iter().any(|one| one.kind == "CSIStorageCapacity") => return Some(version),
                 Ok(_) => break,
                 Err(error) if may_pass(&error) => {
-                    patience.wait(&format!("asking what {api_version} has: {error}")).await
+                    patience.wait(&format!("asking what {api_version} has: {error}")).await;
                 }
                 // Discovery is refused: the watch will tell.
                 Err(error) => {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::super::objects::{DRIVER, claim, class};
 use super::super::scene::Scene;
-use super::pool::{GIB, POLL, Pool, add_class, add_zone, all, flags, late, scene, told, until};
+use super::pool::{GIB, POLL, Pool, add_class, add_zone, flags, late, scene, told, until};
 use crate::capacity::budget::WriteLimit;
 use crate::settings::CapacityFlags;
 

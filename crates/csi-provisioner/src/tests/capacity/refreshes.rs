@@ -50,7 +50,9 @@ fn asked(scene: &Scene) -> Vec<String> {
 async fn asked_again(scene: &Scene) -> Vec<String> {
     scene.pass(Duration::from_secs(10)).await;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    asked(scene).into_iter().for_each(|one| *counts.entry(one).or_default() += 1);
+    for one in asked(scene) {
+        *counts.entry(one).or_default() += 1;
+    }
     counts.into_iter().flat_map(|(one, count)| vec![one; count - 1]).collect()
 }
 
