@@ -16,16 +16,18 @@ use kube::{
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::{audit, kubeconfig, ports::Port, sidecar::Role};
+use crate::{audit, kubeconfig, ports::Port, programs::Upstream, sidecar::Role};
 
 mod account;
 mod certificates;
 mod component;
 mod control_plane;
+mod custom_resources;
+mod documents;
 mod rbac;
 
 pub(crate) use crate::cluster::certificates::Identity;
-pub use crate::cluster::{account::Account, component::Component};
+pub use crate::cluster::{account::Account, component::Component, rbac::OptionalRule};
 
 /// How often a start is tried again with other ports when a program outside the harness has taken one.
 const ATTEMPTS: usize = 3;
@@ -218,12 +220,39 @@ impl Cluster {
     }
 
     /// Lets an account read secrets, as upstream's file says for drivers that need them: the rule is there, but a
-    /// comment. The authorizer learns of it within a second or so.
+    /// comment.
+    ///
+    /// # Errors
+    /// As [`grant`](Self::grant).
+    pub async fn grant_secrets(&self, account: &Account) -> Result<()> {
+        self.grant(account, &[OptionalRule::Secrets]).await
+    }
+
+    /// Gives an account rules that it needs for some drivers or claims only, and waits until they are in force.
     ///
     /// # Errors
     /// When the API server refuses an object.
-    pub async fn grant_secrets(&self, account: &Account) -> Result<()> {
-        rbac::grant_secrets(&self.client().await?, &account.namespace, &account.name).await
+    pub async fn grant(&self, account: &Account, rules: &[OptionalRule]) -> Result<()> {
+        rbac::grant(&self.client().await?, &account.namespace, &account.name, rules).await
+    }
+
+    /// Makes the API server serve VolumeSnapshots with their contents and classes. Nothing looks after them: what is
+    /// ready is made ready by hand. May be called again, also by tests that share the cluster.
+    ///
+    /// # Errors
+    /// When the module cannot be had, or the definitions are refused or not served in time.
+    pub async fn install_snapshot_crds(&self) -> Result<()> {
+        let files = custom_resources::SNAPSHOTS;
+        custom_resources::install(&self.client().await?, Upstream::Snapshots, files).await
+    }
+
+    /// Makes the API server serve ReferenceGrants. May be called again, also by tests that share the cluster.
+    ///
+    /// # Errors
+    /// As [`install_snapshot_crds`](Self::install_snapshot_crds).
+    pub async fn install_reference_grant_crd(&self) -> Result<()> {
+        let files = custom_resources::REFERENCE_GRANTS;
+        custom_resources::install(&self.client().await?, Upstream::GatewayApi, files).await
     }
 
     /// Credentials of a service account that exists.

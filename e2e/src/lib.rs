@@ -37,7 +37,7 @@ pub mod sidecar;
 pub mod site;
 
 pub use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, OptionalRule},
     driver::Driver,
     eventually::eventually,
     footprint::Footprint,

@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::sidecar::Role;
 
@@ -149,27 +150,61 @@ pub fn cache_directory() -> Result<PathBuf> {
     Ok(cache.context("set OUTRIGGER_CACHE: there is no HOME to put the cache in")?.join("outrigger"))
 }
 
-/// Directory of a sidecar's upstream module, of which only `deploy/kubernetes/rbac.yaml` is read.
+/// Modules of which only files are read: `go/upstream/go.mod` pins them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upstream {
+    /// `deploy/kubernetes/rbac.yaml` of a sidecar.
+    Sidecar(Role),
+    /// `config/crd`: VolumeSnapshot and what belongs to it.
+    Snapshots,
+    /// `config/crd/standard`: ReferenceGrant.
+    GatewayApi,
+}
+
+impl Upstream {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Sidecar(Role::Provisioner), Self::Sidecar(Role::Attacher), Self::Snapshots, Self::GatewayApi];
+
+    fn module(self) -> &'static str {
+        match self {
+            Self::Sidecar(Role::Provisioner) => "github.com/kubernetes-csi/external-provisioner/v6",
+            Self::Sidecar(Role::Attacher) => "github.com/kubernetes-csi/external-attacher/v4",
+            Self::Snapshots => "github.com/kubernetes-csi/external-snapshotter/client/v8",
+            Self::GatewayApi => "sigs.k8s.io/gateway-api",
+        }
+    }
+}
+
+/// Directory of an upstream module.
 ///
 /// # Errors
 /// When go is not installed or the module cannot be had.
-pub fn upstream_module(role: Role) -> Result<PathBuf> {
+pub fn upstream_module(upstream: Upstream) -> Result<PathBuf> {
     #[derive(Deserialize)]
     struct Download {
         #[serde(rename = "Dir")]
         directory: PathBuf,
     }
-    let module = match role {
-        Role::Provisioner => "github.com/kubernetes-csi/external-provisioner/v6",
-        Role::Attacher => "github.com/kubernetes-csi/external-attacher/v4",
-    };
     let mut go = go(&module_directory("upstream"));
-    let output = go.args(["mod", "download", "-json", module]);
+    let output = go.args(["mod", "download", "-json", upstream.module()]);
     let output = output.output().context("cannot run go: is it installed and in PATH?")?;
     let download: Download = serde_json::from_slice(&output.stdout).with_context(|| {
         format!("go mod download gave no module: {}", String::from_utf8_lossy(&output.stderr).trim())
     })?;
     Ok(download.directory)
+}
+
+/// The objects in a YAML file of an upstream module.
+///
+/// # Errors
+/// As [`upstream_module`], and when the file is not there or is not YAML.
+pub async fn upstream_objects(upstream: Upstream, file: &str) -> Result<Vec<Value>> {
+    let module = tokio::task::spawn_blocking(move || upstream_module(upstream)).await??;
+    let path = module.join(file);
+    let text = tokio::fs::read_to_string(&path).await.with_context(|| format!("cannot read {}", path.display()))?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| format!("{file} is not YAML"))?;
+    Ok(documents.into_iter().filter(Value::is_object).collect())
 }
 
 fn build(program: &GoProgram, path: &Path) -> Result<()> {

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use e2e::{Cluster, eventually};
+use e2e::{Cluster, OptionalRule, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolume, PersistentVolumeClaim, Secret};
 use kube::{
     Api,
-    api::{ListParams, ObjectMeta, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams},
 };
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
@@ -97,5 +97,59 @@ async fn the_upstream_account_may_do_what_upstream_grants_and_no_more() {
     let refused = secrets.get_opt("none").await.unwrap_err();
     assert!(matches!(refused, kube::Error::Api(status) if status.code == 403), "secrets need a grant of their own");
     cluster.grant_secrets(&account).await.unwrap();
-    eventually("the grant to be in force", SOON, async || Ok(secrets.get_opt("none").await.map(Some)?)).await.unwrap();
+    assert!(secrets.get_opt("none").await.unwrap().is_none(), "the grant is in force");
+}
+
+#[tokio::test]
+async fn custom_kinds_are_served_when_they_are_installed_and_optional_rules_are_given_one_by_one() {
+    let cluster = Cluster::start().await.unwrap();
+    let namespace = cluster.namespace("kinds").await.unwrap();
+    // The second time, and a second test at the same time, change nothing.
+    let (first, second) = tokio::join!(cluster.install_snapshot_crds(), cluster.install_snapshot_crds());
+    first.and(second).unwrap();
+    cluster.install_reference_grant_crd().await.unwrap();
+    cluster.install_reference_grant_crd().await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let kind = |group: &str, version: &str, kind: &str, plural: &str| {
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+    };
+    let snapshots = kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots");
+    let grants = kind("gateway.networking.k8s.io", "v1beta1", "ReferenceGrant", "referencegrants");
+    let classes = kind("storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses");
+    let made = [
+        (&snapshots, json!({ "source": { "persistentVolumeClaimName": "none" } })),
+        (
+            &grants,
+            json!({ "from": [{ "group": "", "kind": "PersistentVolumeClaim", "namespace": "default" }],
+            "to": [{ "group": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot" }] }),
+        ),
+    ];
+    for (resource, spec) in made {
+        let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, resource);
+        let object = DynamicObject::new("one", resource).data(json!({ "spec": spec }));
+        objects.create(&PostParams::default(), &object).await.unwrap();
+        assert_eq!(objects.get("one").await.unwrap().data["spec"], spec);
+    }
+
+    let account = cluster.upstream_provisioner_account(&namespace).await.unwrap();
+    let as_account = account.client().await.unwrap();
+    let may_get = async |resource: &ApiResource, namespaced: bool| {
+        let objects: Api<DynamicObject> = if namespaced {
+            Api::namespaced_with(as_account.clone(), &namespace, resource)
+        } else {
+            Api::all_with(as_account.clone(), resource)
+        };
+        match objects.get_opt("none").await {
+            Ok(_) => true,
+            Err(kube::Error::Api(status)) if status.code == 403 => false,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    cluster.grant(&account, &[OptionalRule::Snapshots]).await.unwrap();
+    assert!(may_get(&snapshots, true).await);
+    assert!(!may_get(&grants, true).await && !may_get(&classes, false).await);
+    cluster.grant(&account, &[OptionalRule::ReferenceGrants]).await.unwrap();
+    assert!(may_get(&grants, true).await && !may_get(&classes, false).await);
+    cluster.grant(&account, &[OptionalRule::VolumeAttributesClasses]).await.unwrap();
+    assert!(may_get(&classes, false).await);
 }

@@ -19,13 +19,31 @@ const INSIDE: &str = "CSI_SANITY_MOUNTS";
 /// All that the driver can advertise. Its default is less, which is a run of its own.
 const EVERYTHING: &str = "CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,LIST_VOLUMES,GET_VOLUME,GET_CAPACITY,\
     SINGLE_NODE_MULTI_WRITER,PUBLISH_UNPUBLISH_VOLUME,PUBLISH_READONLY,LIST_VOLUMES_PUBLISHED_NODES,\
-    STAGE_UNSTAGE_VOLUME,GET_VOLUME_STATS";
+    STAGE_UNSTAGE_VOLUME,GET_VOLUME_STATS,CREATE_DELETE_SNAPSHOT,LIST_SNAPSHOTS,GET_SNAPSHOT,CLONE_VOLUME,MODIFY_VOLUME,\
+    VOLUME_ACCESSIBILITY_CONSTRAINTS";
+
+/// Mutable parameters for the suite, which tries others that no driver has by itself.
+const MUTABLE_PARAMETERS: &str = "iops: \"100\"\nthroughput: \"7\"\n";
 
 /// Tests that mount, by name. They need root; the suite runs them whatever is advertised.
 const MOUNTING: &[&str] = &[
     "Node Service NodeUnpublishVolume should remove target path",
     "Node Service should work",
     "Node Service should be idempotent",
+];
+
+/// Parts of the suite that run only with a capability that the default lacks, and how many tests each has.
+const COPIES_AND_CHANGES: &[(&str, usize)] = &[
+    ("CreateSnapshot [Controller Server]", 5),
+    ("DeleteSnapshot [Controller Server]", 3),
+    ("ListSnapshots [Controller Server]", 7),
+    ("GetSnapshot [Controller Server]", 3),
+    ("ModifyVolume [Controller Server]", 6),
+    ("existing source snapshot", 1),
+    ("source snapshot is not found", 1),
+    ("existing source volume", 1),
+    ("source volume is not found", 1),
+    ("volume attribute class", 5),
 ];
 
 /// Those that mount when the capabilities they are about are advertised.
@@ -40,31 +58,32 @@ const NOT_ADVERTISED: &[&str] = &[
     "ControllerExpandVolume not supported",
     "ControllerGetVolumeHealth not supported",
     "ControllerListVolumeHealth not supported",
-    "ControllerModifyVolume not supported",
-    "CreateSnapshot not supported",
-    "DeleteSnapshot not supported",
-    "GetSnapshot not supported",
     "GroupControllerService not supported",
-    "ListSnapshots not supported",
-    "Modify Volume not supported",
-    "Modify volume not supported",
     "NodeExpandVolume not supported",
     "NodeGetStorageHealth not supported",
     "NodeGetVolumeHealth not supported",
-    "Snapshot not supported",
-    "Volume Cloning not supported",
+    "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
 ];
 
 /// Also left out when the driver advertises only its default.
 const NOT_BY_DEFAULT: &[&str] = &[
+    "ControllerModifyVolume not supported",
     "ControllerPublishVolume not supported",
     "Controller Publish, UnpublishVolume not supported",
     "ControllerUnpublishVolume not supported",
+    "CreateSnapshot not supported",
+    "DeleteSnapshot not supported",
     "GetCapacity not supported",
+    "GetSnapshot not supported",
+    "ListSnapshots not supported",
+    "Modify Volume not supported",
+    "Modify volume not supported",
     // That of the volume's statistics.
     "NodeGetVolume not supported",
     "NodeStageVolume not supported",
     "NodeUnstageVolume not supported",
+    "Snapshot not supported",
+    "Volume Cloning not supported",
     "Service does not have single node multi writer capability",
 ];
 
@@ -99,6 +118,9 @@ async fn everything_the_driver_can_advertise_passes() {
         "NodeGetVolumeStats",
     ] {
         assert!(passed(&specs, service) > 0, "nothing of {service} was tested");
+    }
+    for (what, tests) in COPIES_AND_CHANGES {
+        assert_eq!(passed(&specs, what), *tests, "{what}");
     }
     for name in MOUNTING.iter().chain(MOUNTING_WITH_EVERYTHING) {
         assert_eq!(passed(&specs, name), usize::from(mounts), "{name}");
@@ -177,9 +199,11 @@ async fn run(flags: &[&str], mounts: bool) -> Vec<Spec> {
         .argument(format!("--csi.mountdir={}", path("mount")))
         .argument(format!("--csi.stagingdir={}", path("staging")))
         .argument(format!("--ginkgo.json-report={}", path("report.json")))
+        .argument(format!("--csi.testvolumemutableparameters={}", path("mutable.yaml")))
         .argument("--csi.testnodevolumeattachlimit")
         .arguments(["--ginkgo.no-color"])
         .arguments(skips);
+    fs::write(directory.path().join("mutable.yaml"), MUTABLE_PARAMETERS).unwrap();
     let mut suite = program.start().unwrap();
     let code = suite.ended(TO_FINISH).await.unwrap();
     let report = fs::read(path("report.json")).unwrap_or_else(|error| panic!("no report: {error}; {}", suite.tail()));

@@ -14,6 +14,7 @@ mod decode;
 mod failure;
 mod intake;
 mod malformed;
+mod managed_fields;
 mod mention;
 mod pause;
 mod projection;

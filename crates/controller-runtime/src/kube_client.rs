@@ -9,6 +9,7 @@ pub(crate) mod overload;
 
 mod credentials;
 mod exec_plugin;
+mod socket;
 mod tls;
 mod transport;
 

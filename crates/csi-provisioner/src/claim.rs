@@ -4,16 +4,20 @@
 //! happens to the claim, its class or its Secret meanwhile, until the driver gives a final answer or a volume. A volume
 //! for a claim that is gone is written all the same: the volume controller then releases it and it is reclaimed.
 
+pub(crate) mod awaiting_nodes;
 pub(crate) mod eligibility;
 pub(crate) mod in_progress;
 pub(crate) mod infeasible;
 pub(crate) mod missing_feature;
+mod placement;
+mod reschedule;
+pub(crate) mod selected_node;
 
 use std::sync::Arc;
 
 use controller_runtime::{EventKind, Outcome};
 use csi_client::CallError;
-use csi_proto::csi::v1::Volume;
+use csi_proto::csi::v1::{Volume, VolumeContentSource};
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
@@ -21,17 +25,23 @@ use storage_kube::names::ClaimUid;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::attributes_class;
 use crate::capacity::refresh;
+use crate::content_source::{self, Wanted, reference_grant};
 use crate::create_volume::{create_volume, request};
+use crate::data_source::{self, Content, SourceKey};
 use crate::error::{Disposition, Memory, ProvisionError};
 use crate::persistent_volume::persistent_volume;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::save_volume::{self, UnsavedVolume};
+use crate::source_protection::{self, holds::End};
 use crate::still_wanted::{until_drained, while_claimed};
 use crate::term_context::TermContext;
 use eligibility::{ClaimDecision, ClaimView};
 use infeasible::SLOW_RETRY;
+use placement::accessibility;
 use request::Plan;
+use reschedule::{can_reschedule, reschedule};
 
 /// Brings one claim as far as it will go now.
 pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome {
@@ -47,7 +57,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         }
         ClaimDecision::AwaitClass(claim) => {
             let error = ProvisionError::ClassMissing { class: claim.class.to_string() };
-            failed(&term, &claim, &error)
+            failed(&term, &claim, &error).await
         }
         ClaimDecision::NameTaken(claim, volume) => {
             let text = format!("PersistentVolume {volume} exists and is for another claim: delete or rename it");
@@ -63,7 +73,10 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         ClaimDecision::Resume(plan) => provision(&term, plan, started).await,
         ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
             Ok(plan) => provision(&term, Arc::new(plan), started).await,
-            Err(error) => failed(&term, &claim, &error),
+            Err(error) => {
+                source_protection::try_ended(&term, &claim.uid, End::Unsent);
+                failed(&term, &claim, &error).await
+            }
         },
     }
 }
@@ -82,6 +95,8 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
             in_progress: in_progress.as_ref(),
             volume: volume.as_deref(),
             provisioned: term.is_provisioned(uid),
+            outdated: claim.as_ref().is_some_and(|claim| term.is_outdated(claim)),
+            granted: claim.as_ref().is_some_and(|claim| is_granted(term, claim)),
             infeasible_for: term.infeasible.remaining(uid, class.as_ref().map(|class| &class.uid)),
         },
     )
@@ -97,17 +112,55 @@ fn leave_alone(term: &TermContext, claim: &ClaimRecord, kind: EventKind, reason:
     Outcome::Done
 }
 
-/// The plan with its credentials: the last thing that may fail before the first call.
+/// The plan with its place and its credentials: the last things that may fail before the first call.
 async fn prepare(
     term: &TermContext,
     claim: &Arc<ClaimRecord>,
     class: &Arc<ClassRecord>,
 ) -> Result<Plan, ProvisionError> {
-    let mut plan = request::plan(&term.settings, claim, class)?;
+    let settings = &term.settings;
+    let content = data_source::content(claim, settings.flags.cross_namespace_gate, |_| is_granted(term, claim))?;
+    request::check_capabilities(settings, claim, &content)?;
+    // As the class has it, also where it is translated.
+    let provisioner = settings.names.written_in(class).to_owned();
+    let mut plan = request::plan(settings, claim, class)?;
+    if let Content::Driver(key) = &content {
+        let wanted = Wanted::new(settings, claim, &provisioner, plan.requested_bytes);
+        plan.request.volume_content_source = Some(take_source(term, key, wanted).await?);
+    }
+    plan.accessibility = accessibility(term, claim, class)?;
     if let Some(secret) = &plan.secrets.provisioner {
         plan.request.secrets = credentials::fetch(&term.api, secret).await?.expose();
     }
+    if let Some(class) = claim.volume_attributes_class.as_deref().filter(|_| settings.flags.attributes_class_gate) {
+        plan.request.mutable_parameters = attributes_class::fetch(&term.api, class, &settings.names.driver).await?;
+    }
     Ok(plan)
+}
+
+/// The source of a claim, protected and held until the end of the try.
+async fn take_source(
+    term: &TermContext,
+    key: &SourceKey,
+    wanted: Wanted<'_>,
+) -> Result<VolumeContentSource, ProvisionError> {
+    term.holds.begin(&wanted.claim.uid, key);
+    let found = content_source::lookup(&term.api, key, wanted).await?;
+    source_protection::protect(term, key, &found).await?;
+    Ok(found.content)
+}
+
+/// Whether the claim may name its source, if that is in another namespace.
+fn is_granted(term: &TermContext, claim: &ClaimRecord) -> bool {
+    let gate = term.settings.flags.cross_namespace_gate;
+    let (Ok(Some(named)), Some(grants)) = (data_source::named_source(claim, gate), &term.caches.grants) else {
+        return false;
+    };
+    grants
+        .in_group(&named.namespace)
+        .iter()
+        .filter_map(|grant| grants.get(grant))
+        .any(|grant| reference_grant::allows(&grant.1, &claim.namespace, &named))
 }
 
 /// One call, and what its outcome means for the memory, the metrics and the queue.
@@ -118,6 +171,7 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
     let error = match create_volume(term, &term.driver.provided(wanted), &plan).await {
         Ok(volume) => {
             save(term, &plan, volume).await;
+            source_protection::try_ended(term, &claim.uid, End::Settled);
             term.metrics.provisioned(claim, started.elapsed());
             return Outcome::Done;
         }
@@ -126,16 +180,24 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
     if error.disposition() != Disposition::BackOff(Memory::Unchanged) {
         refresh::provisioning_failed(term, &plan.class.name);
     }
-    match error.disposition() {
-        Disposition::BackOff(Memory::Unchanged) if !remembered => term.in_progress.end(&claim.uid),
-        Disposition::BackOff(Memory::Unchanged | Memory::Remember) => {}
-        Disposition::BackOff(Memory::Forget) => term.in_progress.end(&claim.uid),
+    let end = match error.disposition() {
+        Disposition::BackOff(Memory::Unchanged) if !remembered => {
+            term.in_progress.end(&claim.uid);
+            End::Unsent
+        }
+        Disposition::BackOff(Memory::Unchanged | Memory::Remember) => End::Uncertain,
+        Disposition::BackOff(Memory::Forget) | Disposition::Reschedule => {
+            term.in_progress.end(&claim.uid);
+            End::Settled
+        }
         Disposition::SlowRetry => {
             term.in_progress.end(&claim.uid);
             term.note_infeasible(claim, &plan.class);
+            End::Settled
         }
-    }
-    failed(term, claim, &error)
+    };
+    source_protection::try_ended(term, &claim.uid, end);
+    failed(term, claim, &error).await
 }
 
 /// The volume exists: writes its object, or puts it aside, and only then forgets the call.
@@ -164,8 +226,8 @@ pub(crate) async fn last_try(term: &Arc<TermContext>) {
     join_all(tries).await;
 }
 
-/// Says why in an event, a metric and a log line; the queue decides when to try again.
-fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Outcome {
+/// Says why in an event, a metric and a log line; the queue decides when to try again, or the scheduler where.
+async fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Outcome {
     term.metrics.provision_failed(claim);
     if let ProvisionError::CreateVolume(call) = error
         && matches!(call, CallError::Denied { .. })
@@ -175,7 +237,7 @@ fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Ou
     }
     // Texts of the Go provisioner where the driver's answer is what is told: tools look for them.
     let (text, outcome) = match error.disposition() {
-        Disposition::BackOff(_) => (error.to_string(), Outcome::Retry),
+        Disposition::BackOff(_) | Disposition::Reschedule => (error.to_string(), Outcome::Retry),
         Disposition::SlowRetry => (
             format!("Volume provisioning failed with infeasible error. Retries will be delayed. {error}"),
             Outcome::RetryAfter(SLOW_RETRY),
@@ -183,6 +245,9 @@ fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError) -> Ou
     };
     error!(claim = claim.full_name(), err = %error, "claim is not provisioned");
     term.events.record(&claim_reference(claim), EventKind::Warning, "ProvisioningFailed", text);
+    if error.disposition() == Disposition::Reschedule && can_reschedule(&term.settings, claim) {
+        return reschedule(term, claim).await;
+    }
     outcome
 }
 

@@ -19,7 +19,7 @@ use request::Plan;
 /// A call that takes longer than this is announced on the claim, so that the wait has a visible reason.
 const SLOW_CALL: Duration = Duration::from_secs(1);
 
-/// Tries to remove a volume that came out too small; all within one `--timeout`.
+/// Tries to remove a volume that came out too small or empty; all within one `--timeout`.
 const CLEANUP_TRIES: usize = 5;
 
 /// Asks the driver for the volume of a plan. `driver` carries the conditions under which the call may be sent; cleaning
@@ -39,12 +39,19 @@ pub(crate) async fn create_volume(
             Err(why) => ProvisionError::TooSmallAndLeft { requested, actual, why },
         });
     }
+    // A driver that knows nothing of sources would leave the volume empty (CSI spec, `Volume.content_source`).
+    if plan.request.volume_content_source.is_some() && volume.content_source.is_none() {
+        return Err(match clean_up(term, plan, &volume).await {
+            Ok(()) => ProvisionError::NoContent,
+            Err(why) => ProvisionError::NoContentAndLeft { why },
+        });
+    }
     info!(claim = plan.claim.full_name(), volume = %plan.volume_name, handle = volume.volume_id, bytes = actual, "volume created");
     Ok(volume)
 }
 
 async fn call(term: &TermContext, driver: &ControllerClient, plan: &Plan) -> Result<CreateVolumeResponse, CallError> {
-    let mut call = std::pin::pin!(driver.create_volume(plan.request.clone()));
+    let mut call = std::pin::pin!(driver.create_volume(plan.message()));
     tokio::select! {
         biased;
         outcome = &mut call => return outcome,
@@ -65,7 +72,7 @@ async fn clean_up(term: &TermContext, plan: &Plan, volume: &Volume) -> Result<()
                 Ok(_) => return Ok(()),
                 Err(error) if tries == CLEANUP_TRIES => return Err(error),
                 Err(error) => {
-                    warn!(handle = volume.volume_id, err = %error, "volume that is too small is not deleted yet");
+                    warn!(handle = volume.volume_id, err = %error, "volume that must not be used is not deleted yet");
                 }
             }
             tries += 1;

@@ -4,6 +4,12 @@ use csi_client::{CallError, Meaning, Rpc, meaning};
 use storage_kube::{access_mode, credentials, fs_type, parameters, quantity, secret_ref, volume_name};
 use thiserror::Error;
 
+use crate::attributes_class::AttributesClassError;
+use crate::content_source::ContentSourceError;
+use crate::data_source::DataSourceError;
+use crate::source_protection::ProtectError;
+use crate::topology::error::TopologyError;
+
 /// Why no request can be made of a claim and its class.
 #[derive(Debug, Error)]
 pub(crate) enum PlanError {
@@ -12,6 +18,17 @@ pub(crate) enum PlanError {
          and the controller capability CREATE_DELETE_VOLUME"
     )]
     NoDynamicProvisioning { driver: String },
+    #[error(
+        "CSI driver {driver} cannot restore snapshots: it must report the controller capability CREATE_DELETE_SNAPSHOT"
+    )]
+    NoSnapshots { driver: String },
+    #[error("CSI driver {driver} cannot clone volumes: it must report the controller capability CLONE_VOLUME")]
+    NoClones { driver: String },
+    #[error(
+        "CSI driver {driver} has no mutable attributes: it must report the controller capability MODIFY_VOLUME, \
+         or the claim must name no VolumeAttributesClass"
+    )]
+    NoModification { driver: String },
     #[error(
         "claim selectors are not supported by dynamic provisioning: remove spec.selector, or bind the claim to an existing volume"
     )]
@@ -36,9 +53,19 @@ pub(crate) enum ProvisionError {
     #[error("storageclass.storage.k8s.io \"{class}\" not found: create it, or name another in the claim")]
     ClassMissing { class: String },
     #[error(transparent)]
+    DataSource(#[from] DataSourceError),
+    #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
+    ContentSource(#[from] ContentSourceError),
+    #[error(transparent)]
+    Protect(#[from] ProtectError),
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error(transparent)]
     Credentials(#[from] credentials::Error),
+    #[error(transparent)]
+    AttributesClass(#[from] AttributesClassError),
     #[error(transparent)]
     CreateVolume(#[from] CallError),
     #[error("CSI driver answered CreateVolume without a volume, or with an empty volume_id: the driver must be fixed")]
@@ -49,6 +76,14 @@ pub(crate) enum ProvisionError {
         "CSI driver created a volume of {actual} bytes where {requested} were requested, and deleting it again failed: {why}"
     )]
     TooSmallAndLeft { requested: i64, actual: i64, why: String },
+    #[error(
+        "CSI driver did not say that the volume is filled from its source; it was deleted again, and the driver must be fixed"
+    )]
+    NoContent,
+    #[error(
+        "CSI driver did not say that the volume is filled from its source, and deleting it again failed: {why}; the driver must be fixed"
+    )]
+    NoContentAndLeft { why: String },
 }
 
 /// What becomes of the memory of a call in progress.
@@ -69,21 +104,33 @@ pub(crate) enum Disposition {
     BackOff(Memory),
     /// Final, and asking again will not help: leave it alone for minutes.
     SlowRetry,
+    /// Final or not even asked for, and another node may do: hand the claim back to the scheduler if that chose the node,
+    /// else try again with growing delay. The memory of a call is dropped.
+    Reschedule,
 }
 
 impl ProvisionError {
     /// What is done about it. CSI spec "CreateVolume Errors"; contract of the Go provisioner for the codes it leaves open.
     pub(crate) fn disposition(&self) -> Disposition {
         match self {
-            Self::ClassMissing { .. } | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
+            Self::Topology(error) if error.needs_another_node() => Disposition::Reschedule,
+            Self::ClassMissing { .. }
+            | Self::ContentSource(_)
+            | Self::Protect(_)
+            | Self::Topology(_)
+            | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
+            Self::DataSource(_) => Disposition::BackOff(Memory::Forget),
+            Self::AttributesClass(error) => Disposition::BackOff(error.memory()),
             Self::Plan(error) => Disposition::BackOff(error.memory()),
-            Self::NoVolume | Self::TooSmallAndLeft { .. } => Disposition::BackOff(Memory::Remember),
-            Self::TooSmall { .. } => Disposition::BackOff(Memory::Forget),
+            Self::NoVolume | Self::TooSmallAndLeft { .. } | Self::NoContentAndLeft { .. } => {
+                Disposition::BackOff(Memory::Remember)
+            }
+            Self::TooSmall { .. } | Self::NoContent => Disposition::BackOff(Memory::Forget),
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),
-                // Handing the claim back to the scheduler needs topology; without it this is a final answer.
-                Meaning::Final | Meaning::Reschedule => Disposition::BackOff(Memory::Forget),
+                Meaning::Final => Disposition::BackOff(Memory::Forget),
+                Meaning::Reschedule => Disposition::Reschedule,
                 Meaning::Infeasible => Disposition::SlowRetry,
             },
         }
@@ -95,12 +142,24 @@ impl PlanError {
         match self {
             Self::SecretRef(_) => Memory::Unchanged,
             Self::NoDynamicProvisioning { .. }
+            | Self::NoSnapshots { .. }
+            | Self::NoClones { .. }
+            | Self::NoModification { .. }
             | Self::Selector
             | Self::Name(_)
             | Self::FsType(_)
             | Self::AccessMode(_)
             | Self::Size(_)
             | Self::Parameters(_) => Memory::Forget,
+        }
+    }
+}
+
+impl AttributesClassError {
+    fn memory(&self) -> Memory {
+        match self {
+            Self::Missing { .. } | Self::Forbidden { .. } | Self::Unavailable { .. } => Memory::Unchanged,
+            Self::Impossible { .. } | Self::OtherDriver { .. } => Memory::Forget,
         }
     }
 }

@@ -8,8 +8,11 @@
 //! 2. A worker takes the UID ([`term`]) and loads what is known of the claim ([`claim`]).
 //! 3. What to do is decided without I/O ([`claim::eligibility`]).
 //! 4. Claim and class become a request that stays the same over all retries ([`create_volume::request`]).
-//! 5. One call to the driver; its outcome is a volume, final, or unknown ([`create_volume`], [`error`]).
-//! 6. The volume becomes a PersistentVolume object ([`persistent_volume`]), written with a retry of its own ([`save_volume`]).
+//! 5. Where the volume may be, by the nodes of the cluster, is made part of the request ([`claim::placement`], [`topology`]).
+//! 6. One call to the driver; its outcome is a volume, final, or unknown ([`create_volume`], [`error`]).
+//! 7. The volume becomes a PersistentVolume object ([`persistent_volume`]), written with a retry of its own ([`save_volume`]).
+//!
+//! A claim whose node cannot have the volume goes back to the scheduler ([`claim::reschedule`]).
 //!
 //! Reclaim reads the same way: [`records::volume`] → [`subscriptions`] → [`volume`] → [`volume::decision`] → [`delete_volume`] →
 //! [`persistent_volume::write`].
@@ -20,9 +23,12 @@
 //! claim before the next start, leaks the volume at the driver. `docs/differences.md` lists what is not supported yet.
 
 mod args;
+mod attributes_class;
 mod capacity;
 mod claim;
+mod content_source;
 mod create_volume;
+mod data_source;
 mod delete_volume;
 mod error;
 mod metrics;
@@ -32,10 +38,12 @@ mod records;
 mod run;
 mod save_volume;
 mod settings;
+mod source_protection;
 mod still_wanted;
 mod subscriptions;
 mod term;
 mod term_context;
+mod topology;
 mod volume;
 
 pub use run::run;

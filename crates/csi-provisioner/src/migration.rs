@@ -6,6 +6,9 @@
 use controller_runtime::Mention;
 use storage_kube::in_tree::InTreePlugin;
 
+use crate::records::ClassRecord;
+use crate::records::class::ClassOwner;
+
 /// The names under which objects belong to this provisioner: the driver's, and the in-tree plugin's that it replaces.
 #[derive(Debug, Clone)]
 pub(crate) struct ProvisionerNames {
@@ -20,6 +23,14 @@ impl ProvisionerNames {
     pub(crate) fn of(driver: &str) -> Self {
         let in_tree = InTreePlugin::replaced_by(driver).map(InTreePlugin::as_str);
         Self { driver: driver.to_owned(), in_tree, mention: Mention::of([driver].into_iter().chain(in_tree)) }
+    }
+
+    /// `provisioner` of a class as it is written there.
+    pub(crate) fn written_in(&self, class: &ClassRecord) -> &str {
+        match (class.owner, self.in_tree) {
+            (ClassOwner::InTree, Some(plugin)) => plugin,
+            _ => &self.driver,
+        }
     }
 
     pub(crate) fn is_driver(&self, name: &str) -> bool {

@@ -3,6 +3,7 @@
 //! Built as JSON: the object is written once and never read back, and the full API type would bring the generated code
 //! of every volume plugin into the binary.
 
+mod node_affinity;
 pub(crate) mod write;
 
 use csi_proto::csi::v1::Volume;
@@ -60,7 +61,17 @@ fn spec(settings: &Settings, plan: &Plan, volume: &Volume) -> Map<String, Value>
     if let Some(policy) = class.reclaim_policy.and_then(ReclaimPolicy::as_str) {
         spec.insert("persistentVolumeReclaimPolicy".into(), json!(policy));
     }
+    if settings.topology()
+        && let Some(affinity) = node_affinity::node_affinity(&volume.accessible_topology)
+    {
+        spec.insert("nodeAffinity".into(), affinity);
+    }
     spec.insert("storageClassName".into(), json!(class.name.as_str()));
+    if settings.flags.attributes_class_gate
+        && let Some(class) = &claim.volume_attributes_class
+    {
+        spec.insert("volumeAttributesClassName".into(), json!(class));
+    }
     if let Some(mode) = claim.volume_mode.and_then(VolumeMode::as_str) {
         spec.insert("volumeMode".into(), json!(mode));
     }

@@ -12,12 +12,14 @@ use sidecar::{Boot, Exit, FirstLists, Metrics, Shutdown, Started, kube_config, l
 use storage_kube::names::Interner;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
+use crate::attributes_class;
 use crate::capacity::process::{CapacityProcess, Prepared};
 use crate::capacity::segments::SegmentSource;
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
 use crate::records::{
-    AttachmentProjection, ClaimProjection, ClassProjection, CsiNodeProjection, NodeProjection, VolumeProjection,
+    AttachmentProjection, ClaimProjection, Claims, ClassProjection, CsiNodeProjection, GrantProjection, NodeProjection,
+    VolumeProjection,
 };
 use crate::settings::{DriverFacts, Settings};
 use crate::term::{self, Process};
@@ -96,6 +98,7 @@ fn process(config: Config, capacity: Option<Prepared>, started: Started<'_>, met
     Process {
         caches,
         capacity: capacity.map(Arc::new),
+        attributes_classes: attributes_class::Discovery::new(settings.flags.discover_attributes_class),
         settings,
         driver: started.driver,
         client: started.client,
@@ -120,8 +123,7 @@ fn provisioner_identity(driver: &str) -> String {
 pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) -> Caches {
     let names = &settings.names;
     let first_lists = FirstLists::default();
-    let (claims, task) =
-        Informer::new(Api::all(client.clone()), ClaimProjection { names: names.clone() }, Some(RESYNC));
+    let (claims, task) = Informer::new(Api::all(client.clone()), ClaimProjection::new(names.clone()), Some(RESYNC));
     first_lists.spawn(tasks, "claims", task.run());
     let (classes, task) =
         Informer::new(Api::all(client.clone()), ClassProjection { names: names.clone() }, Some(RESYNC));
@@ -145,5 +147,10 @@ pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) 
         first_lists.spawn(tasks, "csi nodes", task.run());
         NodeCaches { nodes, csi_nodes }
     });
-    Caches { claims, classes, volumes, attachments, nodes, first_lists }
+    let grants = settings.flags.cross_namespace_gate.then(|| {
+        let (grants, task) = Informer::new(Api::all(client.clone()), GrantProjection, None);
+        first_lists.spawn(tasks, "reference grants", task.run());
+        grants
+    });
+    Caches { claims: Claims::new(claims), classes, volumes, attachments, nodes, grants, first_lists }
 }

@@ -7,22 +7,36 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::records::{AttachmentProjection, ClaimProjection, ClassProjection, VolumeProjection, VolumeRecord};
+use crate::records::{
+    AttachmentProjection, ClaimEntry, ClaimProjection, ClassProjection, CsiNodeProjection, GrantProjection,
+    NodeProjection, VolumeProjection, VolumeRecord,
+};
 use crate::save_volume;
+use crate::source_protection;
 use crate::term_context::TermContext;
 use crate::volume::decision::{VolumeDecision, decide};
 use controller_runtime::{Change, Subscription, WorkQueue};
+use storage_kube::names::NodeName;
 
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     let caches = &term.caches;
+    let claims = caches.claims.subscribe_for(term, claim_changed);
+    term.holds.complete();
     let mut all = vec![
-        caches.claims.subscribe_for(term, claim_changed),
+        claims,
         caches.classes.subscribe_for(term, class_changed),
         caches.volumes.subscribe_for(term, volume_changed),
     ];
     if let Some(attachments) = &caches.attachments {
         all.push(attachments.subscribe_for(term, attachment_changed));
+    }
+    if let Some(grants) = &caches.grants {
+        all.push(grants.subscribe_for(term, grant_changed));
+    }
+    if let (Some(nodes), Some(_)) = (&caches.nodes, &term.cluster) {
+        all.push(nodes.nodes.subscribe_for(term, node_changed));
+        all.push(nodes.csi_nodes.subscribe_for(term, csi_node_changed));
     }
     all
 }
@@ -34,8 +48,10 @@ fn add_afresh<K: Clone + Eq + Hash + Debug + Send + 'static>(queue: &WorkQueue<K
 }
 
 fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
+    source_protection::claim_changed(term, change);
     let queue = &term.queues.claims;
-    match (change.old, change.new) {
+    let waiting = |entry: Option<&Arc<ClaimEntry>>| entry.and_then(|entry| entry.waiting()).cloned();
+    match (waiting(change.old), waiting(change.new)) {
         (_, None) => {
             term.forget_claim(change.key);
             // A claim in progress waits out its backoff: its call is repeated with or without the claim.
@@ -44,7 +60,7 @@ fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
             }
         }
         // What is in progress is repeated with its first request: an update changes nothing about it.
-        (Some(old), Some(new)) if old.asks_the_same(new) || term.in_progress.get(change.key).is_some() => {
+        (Some(old), Some(new)) if old.asks_the_same(&new) || term.in_progress.get(change.key).is_some() => {
             queue.add_keeping_backoff(change.key.clone());
         }
         (_, Some(_)) => add_afresh(queue, change.key.clone()),
@@ -60,6 +76,20 @@ fn class_changed(term: &TermContext, change: &Change<'_, ClassProjection>) {
         // What is in progress is repeated with its first request: a new class changes nothing about it.
         if term.in_progress.get(&claim).is_none() {
             add_afresh(&term.queues.claims, claim);
+        }
+    }
+}
+
+/// A grant that appears, or is replaced, may be what claims with sources in its namespace wait for.
+fn grant_changed(term: &TermContext, change: &Change<'_, GrantProjection>) {
+    if change.new.is_none() || change.old == change.new {
+        return;
+    }
+    let (namespace, _) = change.key;
+    for uid in term.holds.waiting_for(namespace) {
+        let foreign = term.caches.claims.get(&uid).is_some_and(|claim| claim.namespace != *namespace);
+        if foreign && term.in_progress.get(&uid).is_none() {
+            add_afresh(&term.queues.claims, uid);
         }
     }
 }
@@ -95,6 +125,32 @@ fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.forget_provisioned(&claim);
     if term.caches.claims.get(&claim).is_some() {
         term.queues.claims.add(claim);
+    }
+}
+
+fn node_changed(term: &TermContext, change: &Change<'_, NodeProjection>) {
+    if change.old != change.new {
+        place_changed(term, change.key);
+    }
+}
+
+fn csi_node_changed(term: &TermContext, change: &Change<'_, CsiNodeProjection>) {
+    if change.old != change.new {
+        place_changed(term, change.key);
+    }
+}
+
+/// Where a node is may be what claims wait for.
+fn place_changed(term: &TermContext, node: &NodeName) {
+    let Some(cluster) = &term.cluster else { return };
+    cluster.changed();
+    // Nodes that come up by the dozen change often before the first of them has the driver.
+    let any = term.awaiting_nodes.for_any() && cluster.everywhere().is_ok();
+    for claim in term.awaiting_nodes.take(node, any) {
+        // What is in progress is repeated with its first request: the nodes change nothing about it.
+        if term.in_progress.get(&claim).is_none() {
+            term.queues.claims.add(claim);
+        }
     }
 }
 

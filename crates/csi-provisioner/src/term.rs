@@ -11,22 +11,28 @@ use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use crate::attributes_class::Discovery;
 use crate::capacity::process::CapacityProcess;
 use crate::capacity::{self, Capacity};
+use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
 use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
 use crate::save_volume::{self, sync_unsaved};
-use crate::settings::Settings;
+use crate::settings::{ProvisioningFlags, Settings};
+use crate::source_protection::{holds::Holds, snapshot_sweep, sync_source};
 use crate::subscriptions::subscribe;
 use crate::term_context::{Caches, Queues, TermContext};
+use crate::topology::cluster::ClusterView;
 use crate::volume::reclaimed::Reclaimed;
 use crate::volume::sync_volume;
 
 /// What outlives a term.
 pub(crate) struct Process {
     pub(crate) settings: Arc<Settings>,
+    /// Whether gate `VolumeAttributesClass` holds.
+    pub(crate) attributes_classes: Discovery,
     pub(crate) caches: Arc<Caches>,
     pub(crate) driver: Driver,
     pub(crate) client: Client,
@@ -50,7 +56,7 @@ pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infall
     tokio::select! {
         biased;
         () = drain.cancelled() => return Ok(()),
-        () = current(&process) => {}
+        _ = async { tokio::join!(current(&process), process.attributes_classes.find_out(&process.client)) } => {}
     }
     info!(term = term.number(), "caches are current, work starts");
     let (context, writer) = context(&process, &term);
@@ -75,7 +81,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
     let component = format!("{}_{}_{}", process.settings.names.driver, process.host_name, uuid::Uuid::new_v4());
     let (events, writer) = EventRecorder::new(term.gate().client(&process.events_client), component, String::new());
     let context = Arc::new(TermContext {
-        settings: Arc::clone(&process.settings),
+        settings: settings(process),
         caches: Arc::clone(&process.caches),
         metrics: process.metrics.clone(),
         api: term.gate().client(&process.client),
@@ -83,16 +89,35 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         events,
         draining: term.draining(),
         queues: Queues::new(process.backoff, &process.queue_metrics),
+        cluster: cluster(process),
+        awaiting_nodes: AwaitingNodes::default(),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
         capacity: process.capacity.as_ref().map(|capacity| {
             Capacity::new(capacity, term.gate(), &process.events_client, process.backoff, &process.queue_metrics)
         }),
+        holds: Holds::default(),
         unsaved: Mutex::default(),
         own_writes: Mutex::default(),
     });
     (context, writer)
+}
+
+/// The nodes whose topology decides where volumes may be, where it has a say.
+fn cluster(process: &Process) -> Option<ClusterView> {
+    let nodes = process.caches.nodes.as_ref().filter(|_| process.settings.topology())?;
+    Some(ClusterView::watched(&process.settings.names.driver, nodes))
+}
+
+/// The settings of a term: those of the process, without a gate whose kind the API server does not have.
+fn settings(process: &Process) -> Arc<Settings> {
+    let settings = &process.settings;
+    if process.attributes_classes.may_be_served() {
+        return Arc::clone(settings);
+    }
+    let flags = ProvisioningFlags { attributes_class_gate: false, ..settings.flags.clone() };
+    Arc::new(Settings { flags, ..(**settings).clone() })
 }
 
 /// How many volumes are written at once when writing them failed before; as in the Go provisioner.
@@ -101,6 +126,12 @@ const SAVE_WORKERS: usize = 4;
 async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &CancellationToken) {
     let queues = &context.queues;
     let (claims, volumes, unsaved) = (Arc::clone(context), Arc::clone(context), Arc::clone(context));
+    let (sources, flags) = (Arc::clone(context), &context.settings.flags);
+    let sweep = async {
+        if let Some(period) = flags.snapshot_sweep.filter(|_| context.settings.driver.snapshots) {
+            snapshot_sweep::run(Arc::clone(context), period, drain.clone()).await;
+        }
+    };
     tokio::join!(
         run_workers(queues.claims.clone(), threads, drain.clone(), move |uid| sync_claim(Arc::clone(&claims), uid)),
         run_workers(queues.volumes.clone(), threads, drain.clone(), move |name| sync_volume(
@@ -111,6 +142,11 @@ async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &Cancellat
             Arc::clone(&unsaved),
             name
         )),
+        run_workers(queues.sources.clone(), flags.cloning_protection_threads, drain.clone(), move |key| sync_source(
+            Arc::clone(&sources),
+            key
+        )),
+        sweep,
     );
 }
 

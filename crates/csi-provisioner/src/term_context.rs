@@ -12,26 +12,32 @@ use storage_kube::names::{ClaimUid, VolumeName};
 use tokio_util::sync::CancellationToken;
 
 use crate::capacity::Capacity;
+use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
+use crate::data_source::SourceKey;
 use crate::metrics::ProvisionerMetrics;
 use crate::records::{
-    AttachmentProjection, ClaimProjection, ClaimRecord, ClassProjection, ClassRecord, CsiNodeProjection,
+    AttachmentProjection, ClaimRecord, Claims, ClassProjection, ClassRecord, CsiNodeProjection, GrantProjection,
     NodeProjection, VolumeProjection, VolumeRecord,
 };
 use crate::save_volume::UnsavedVolume;
 use crate::settings::Settings;
+use crate::source_protection::holds::Holds;
+use crate::topology::cluster::ClusterView;
 use crate::volume::reclaimed::{Reclaimed, Step};
 
 /// What the process watches; kept over terms.
 pub(crate) struct Caches {
-    pub(crate) claims: Informer<ClaimProjection>,
+    pub(crate) claims: Claims,
     pub(crate) classes: Informer<ClassProjection>,
     pub(crate) volumes: Informer<VolumeProjection>,
     /// Only for drivers that attach.
     pub(crate) attachments: Option<Informer<AttachmentProjection>>,
     /// Only where the nodes decide what is asked of the driver.
     pub(crate) nodes: Option<NodeCaches>,
+    /// Only with gate `CrossNamespaceVolumeDataSource`. Not waited for: their kind may not be installed.
+    pub(crate) grants: Option<Informer<GrantProjection>>,
     /// Begun when the first term begins, if not before.
     pub(crate) first_lists: FirstLists,
 }
@@ -83,6 +89,8 @@ pub(crate) struct Queues {
     pub(crate) claims: WorkQueue<ClaimUid>,
     pub(crate) volumes: WorkQueue<VolumeName>,
     pub(crate) unsaved: WorkQueue<VolumeName>,
+    /// Sources whose finalizer may have to go. Named as in the Go provisioner, where it is the queue of clone sources.
+    pub(crate) sources: WorkQueue<SourceKey>,
 }
 
 /// First delay before a volume whose object could not be written is tried again; a busy API server recovers in moments.
@@ -93,6 +101,7 @@ impl Queues {
         Self {
             claims: WorkQueue::new("claims", backoff, metrics),
             volumes: WorkQueue::new("volumes", backoff, metrics),
+            sources: WorkQueue::new("claims", backoff, metrics),
             unsaved: WorkQueue::new(
                 "unsavedpvs",
                 Backoff { base: FIRST_SAVE_RETRY.min(backoff.max), max: backoff.max },
@@ -115,11 +124,15 @@ pub(crate) struct TermContext {
     /// Cancelled when the term starts nothing new.
     pub(crate) draining: CancellationToken,
     pub(crate) queues: Queues,
+    /// The nodes, where topology has a say.
+    pub(crate) cluster: Option<ClusterView>,
+    pub(crate) awaiting_nodes: AwaitingNodes,
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
     /// Only where capacities are published.
     pub(crate) capacity: Option<Arc<Capacity>>,
+    pub(crate) holds: Holds,
     pub(crate) unsaved: Mutex<HashMap<VolumeName, Arc<UnsavedVolume>>>,
     pub(crate) own_writes: Mutex<OwnWrites>,
 }
@@ -131,6 +144,8 @@ pub(crate) struct OwnWrites {
     provisioned: HashSet<ClaimUid>,
     /// The event that explains why the claim is left alone.
     told: HashMap<ClaimUid, String>,
+    /// The resourceVersion that a claim has by a write of this term.
+    versions: HashMap<ClaimUid, u64>,
 }
 
 impl TermContext {
@@ -163,6 +178,25 @@ impl TermContext {
         known.is_none_or(|known| known != text)
     }
 
+    /// This term has written the claim, which is in this version since; remembered until the cache shows it.
+    pub(crate) fn note_own_version(&self, claim: &ClaimUid, version: &str) {
+        if let (Some(_), Ok(version)) = (self.caches.claims.get(claim), version.parse()) {
+            self.own_writes.lock().versions.insert(claim.clone(), version);
+        }
+    }
+
+    /// Whether the record is older than what this term has written: an event will bring the claim back. resourceVersions
+    /// of one kind are ordered (KEP-5504).
+    pub(crate) fn is_outdated(&self, claim: &ClaimRecord) -> bool {
+        let mut own_writes = self.own_writes.lock();
+        let Some(written) = own_writes.versions.get(&claim.uid) else { return false };
+        if claim.resource_version.parse::<u64>().is_ok_and(|shown| shown < *written) {
+            return true;
+        }
+        own_writes.versions.remove(&claim.uid);
+        false
+    }
+
     pub(crate) fn note_infeasible(&self, claim: &ClaimRecord, class: &ClassRecord) {
         if self.caches.claims.get(&claim.uid).is_some() {
             self.infeasible.add(claim.uid.clone(), class.uid.clone());
@@ -181,7 +215,9 @@ impl TermContext {
         let mut own_writes = self.own_writes.lock();
         own_writes.provisioned.remove(claim);
         own_writes.told.remove(claim);
+        own_writes.versions.remove(claim);
         self.infeasible.forget(claim);
+        self.awaiting_nodes.forget(claim);
     }
 
     /// The volume of a waiting claim has vanished from the API: the claim may be provisioned again.

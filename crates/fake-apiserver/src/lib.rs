@@ -6,7 +6,8 @@
 //!
 //! As in the real server: one resourceVersion counter; UIDs, creation times and generated names; 409 for taken names,
 //! stale updates and wrong UIDs; preconditions of DELETE; finalizers and `deletionTimestamp`; merge, JSON and strategic
-//! merge patches; `/status`; pages; watches that replay, expire, carry bookmarks and initial events; `Status` bodies.
+//! merge patches; `/status`; pages; metadata alone for those that ask so;
+//! watches that replay, expire, carry bookmarks and initial events; `Status` bodies.
 //!
 //! Not as in the real server: no validation of `spec`, no defaulting, no admission (namespaces need not exist, no
 //! protection finalizers appear), no garbage collection, no server-side apply, no `managedFields`.
@@ -15,6 +16,7 @@
 mod arrange;
 mod discovery;
 mod list;
+mod metadata;
 mod object;
 mod patch;
 mod reaction;

@@ -23,6 +23,8 @@ pub struct Request {
     pub query: String,
     /// `Content-Type`, which tells patch forms apart; empty when there is none.
     pub content_type: String,
+    /// `Accept`, which asks for metadata alone where it names `PartialObjectMetadata`; empty when there is none.
+    pub accept: String,
     /// `User-Agent`; empty when there is none.
     pub user_agent: String,
     /// The body; `null` when there is none or it is not JSON.
@@ -44,6 +46,11 @@ impl Request {
             (false, true) => line + " " + &self.namespace + "/",
             (false, false) => line + " " + &self.namespace + "/" + &self.name,
         }
+    }
+
+    /// Whether only the metadata of objects is asked for.
+    pub fn is_metadata_only(&self) -> bool {
+        self.accept.contains(";as=PartialObjectMetadata")
     }
 
     /// Whether the request was to change something.

@@ -9,7 +9,8 @@ use kube::client::Body;
 use serde_json::Value;
 
 use crate::{
-    Shared, discovery, list, object, reaction::Reaction, request::Request, route::Route, status::Status, watch, write,
+    Shared, discovery, list, metadata, object, reaction::Reaction, request::Request, route::Route, status::Status,
+    watch, write,
 };
 
 /// A connection that broke, as the client sees it.
@@ -40,17 +41,19 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: http::Request<Body>) ->
         name: name(&route, &body),
         query: query.to_owned(),
         content_type: header(header::CONTENT_TYPE),
+        accept: header(header::ACCEPT),
         user_agent: header(header::USER_AGENT),
         body: serde_json::from_slice(&body).unwrap_or(Value::Null),
         at: tokio::time::Instant::now(),
     };
     let content_type = record.content_type.clone();
+    let metadata_only = record.is_metadata_only();
     let reaction = shared.arrived(record)?;
     let events = match reaction {
         Some(Reaction::BreakWatchAfter(events)) => Some(events),
         _ => None,
     };
-    let serve = || serve(&shared, &parts.method, route.clone(), &content_type, &body, events);
+    let serve = || serve(&shared, &parts.method, route.clone(), &content_type, &body, events, metadata_only);
     match reaction {
         None | Some(Reaction::BreakWatchAfter(_)) => serve(),
         Some(Reaction::Refuse(status)) => Ok(refusal(&status)),
@@ -90,6 +93,7 @@ fn serve(
     content_type: &str,
     body: &[u8],
     watch_breaks_after: Option<usize>,
+    metadata_only: bool,
 ) -> Result<Response<AnswerBody>, Broken> {
     let mut guard = shared.state.lock();
     let state = &mut *guard;
@@ -104,7 +108,8 @@ fn serve(
         "watch" => {
             return Ok(match watch::open(shared, &state.store, route, state.watch_list, state.cuts.len()) {
                 Ok(watch) => {
-                    response(200, StreamBody::new(watch.breaking_after(watch_breaks_after).frames()).boxed_unsync())
+                    let watch = watch.breaking_after(watch_breaks_after).of_metadata(metadata_only);
+                    response(200, StreamBody::new(watch.frames()).boxed_unsync())
                 }
                 Err(status) => refusal(&status),
             });
@@ -128,6 +133,7 @@ fn serve(
         shared.wake();
     }
     Ok(match answered {
+        Ok((code, object)) if metadata_only => response(code, whole(&metadata::alone(&object))),
         Ok((code, object)) => response(code, whole(&object)),
         Err(status) => refusal(&status),
     })

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use crate::{
-    Shared,
+    Shared, metadata,
     resource::Resource,
     route::Route,
     selector::Selector,
@@ -46,6 +46,7 @@ pub(crate) struct Watch {
     cuts: usize,
     deadline: Option<Instant>,
     pending: VecDeque<Bytes>,
+    metadata_only: bool,
     /// Events that are still let through before the connection breaks.
     left: Option<usize>,
     ended: bool,
@@ -85,6 +86,7 @@ pub(crate) fn open(
         cuts,
         deadline: query.timeout_seconds.map(|s| Instant::now() + std::time::Duration::from_secs(s)),
         pending: VecDeque::new(),
+        metadata_only: false,
         left: None,
         ended: false,
         selector: route.query.selector,
@@ -108,6 +110,11 @@ impl Watch {
     /// The same, breaking off after so many events if a number is given.
     pub(crate) fn breaking_after(self, events: Option<usize>) -> Self {
         Self { left: events, ..self }
+    }
+
+    /// The same, with the metadata of the objects alone.
+    pub(crate) fn of_metadata(self, metadata_only: bool) -> Self {
+        Self { metadata_only, ..self }
     }
 
     /// The body of the answer.
@@ -218,6 +225,8 @@ impl Watch {
     }
 
     fn add_event(&mut self, kind: &str, object: &Value) {
+        let metadata = (self.metadata_only && kind != "ERROR").then(|| metadata::alone(object));
+        let object = metadata.as_ref().unwrap_or(object);
         self.pending.push_back(Bytes::from(format!("{}\n", json!({ "type": kind, "object": object }))));
     }
 }

@@ -7,6 +7,8 @@ use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerCa
 use csi_proto::csi::v1::plugin_capability::service::Type as PluginService;
 use tonic::Status;
 
+use crate::place::{Capacities, Placement, topology};
+
 /// What the driver says of itself. Changes hold for the next call; drivers change it between restarts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
@@ -22,6 +24,29 @@ pub struct Identity {
     pub controller_capabilities: Vec<ControllerCapability>,
     /// The answer to `NodeGetInfo`; `None` is a driver without node service.
     pub node: Option<csi::NodeGetInfoResponse>,
+    /// Where volumes are made, so far as CreateVolume says. Holds for the volumes there are, too.
+    pub placement: Placement,
+}
+
+impl Identity {
+    /// Switches a capability of the Controller service on or off.
+    pub fn set(&mut self, capability: ControllerCapability, on: bool) {
+        self.controller_capabilities.retain(|one| *one != capability);
+        self.controller_capabilities.extend(on.then_some(capability));
+    }
+
+    /// Switches `VOLUME_ACCESSIBILITY_CONSTRAINTS`, a service of the plugin, on or off.
+    pub fn set_topology(&mut self, on: bool) {
+        let constraints = PluginService::VolumeAccessibilityConstraints;
+        self.plugin_capabilities.retain(|one| *one != constraints);
+        self.plugin_capabilities.extend(on.then_some(constraints));
+    }
+
+    /// Puts the node into a place, as `NodeGetInfo` answers; without segments, nowhere.
+    pub fn set_node_topology(&mut self, segments: &[(&str, &str)]) {
+        let node = self.node.get_or_insert_default();
+        node.accessible_topology = (!segments.is_empty()).then(|| topology(segments));
+    }
 }
 
 impl Default for Identity {
@@ -33,6 +58,7 @@ impl Default for Identity {
             plugin_capabilities: vec![PluginService::ControllerService],
             controller_capabilities: vec![ControllerCapability::CreateDeleteVolume],
             node: Some(csi::NodeGetInfoResponse { node_id: "node-1".to_owned(), ..Default::default() }),
+            placement: Placement::default(),
         }
     }
 }
@@ -54,6 +80,7 @@ pub struct BackendVolume {
 #[doc(hidden)]
 pub struct Backend {
     pub(crate) identity: Identity,
+    pub(crate) capacities: Capacities,
     volumes: BTreeMap<String, BackendVolume>,
     creations: HashMap<String, u64>,
     /// Node ids by handle.
@@ -91,6 +118,16 @@ impl Backend {
         }
     }
 
+    fn described(&self, volume: &BackendVolume) -> csi::Volume {
+        csi::Volume {
+            volume_id: volume.id.clone(),
+            capacity_bytes: volume.capacity_bytes,
+            content_source: volume.request.volume_content_source.clone(),
+            accessible_topology: self.identity.placement.of(volume.request.accessibility_requirements.as_ref()),
+            ..csi::Volume::default()
+        }
+    }
+
     fn by_id(&self, id: &str) -> Option<&BackendVolume> {
         self.volumes.values().find(|volume| volume.id == id)
     }
@@ -103,7 +140,9 @@ impl Backend {
         if let Some(volume) = self.volumes.get(&request.name) {
             let fits = volume.capacity_bytes >= range.required_bytes
                 && (range.limit_bytes == 0 || volume.capacity_bytes <= range.limit_bytes);
-            return if fits && volume.request.parameters == request.parameters {
+            let same = volume.request.parameters == request.parameters
+                && volume.request.volume_content_source == request.volume_content_source;
+            return if fits && same {
                 Ok(volume.clone())
             } else {
                 Err(Status::already_exists(format!(
@@ -122,15 +161,6 @@ impl Backend {
         };
         self.add(volume.clone());
         Ok(volume)
-    }
-}
-
-fn described(volume: &BackendVolume) -> csi::Volume {
-    csi::Volume {
-        volume_id: volume.id.clone(),
-        capacity_bytes: volume.capacity_bytes,
-        content_source: volume.request.volume_content_source.clone(),
-        ..csi::Volume::default()
     }
 }
 
@@ -190,7 +220,7 @@ impl Backend {
         request: &csi::CreateVolumeRequest,
     ) -> Result<csi::CreateVolumeResponse, Status> {
         let volume = self.create(request)?;
-        Ok(csi::CreateVolumeResponse { volume: Some(described(&volume)) })
+        Ok(csi::CreateVolumeResponse { volume: Some(self.described(&volume)) })
     }
 
     pub(crate) fn delete_volume(
@@ -237,10 +267,10 @@ impl Backend {
         let says_where =
             self.identity.controller_capabilities.contains(&ControllerCapability::ListVolumesPublishedNodes);
         let entries = ids.into_iter().map(|id| Entry {
-            volume: Some(
-                self.by_id(id)
-                    .map_or_else(|| csi::Volume { volume_id: id.to_owned(), ..csi::Volume::default() }, described),
-            ),
+            volume: Some(self.by_id(id).map_or_else(
+                || csi::Volume { volume_id: id.to_owned(), ..csi::Volume::default() },
+                |volume| self.described(volume),
+            )),
             status: says_where.then(|| VolumeStatus { published_node_ids: self.published_nodes(id) }),
         });
         Ok(csi::ListVolumesResponse { entries: entries.collect(), next_token: String::new() })
@@ -253,7 +283,14 @@ impl Backend {
         let volume = self
             .by_id(&request.volume_id)
             .ok_or_else(|| Status::not_found(format!("fake driver: no volume {}", request.volume_id)))?;
-        Ok(csi::ControllerGetVolumeResponse { volume: Some(described(volume)), status: None })
+        Ok(csi::ControllerGetVolumeResponse { volume: Some(self.described(volume)), status: None })
+    }
+
+    pub(crate) fn get_capacity(
+        &mut self,
+        request: &csi::GetCapacityRequest,
+    ) -> Result<csi::GetCapacityResponse, Status> {
+        Ok(self.capacities.of(request))
     }
 
     pub(crate) fn validate_volume_capabilities(
@@ -281,7 +318,6 @@ macro_rules! no_default {
 no_default! {
     controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
     controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
-    get_capacity(GetCapacityRequest) -> GetCapacityResponse;
     create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
     delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
     list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;

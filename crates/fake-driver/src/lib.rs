@@ -24,22 +24,26 @@
 
 mod backend;
 mod journal;
+mod place;
 mod rpc;
 mod service;
 mod socket;
 mod step;
 
+use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_proto::csi::v1::Topology;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 pub use backend::{BackendVolume, Identity};
 pub use journal::{Call, Outcome};
+pub use place::{Capacity, Placement, topology};
 pub use rpc::{AnyRequest, CsiRequest, Rpc};
 pub use step::{Release, Step};
 
@@ -107,10 +111,19 @@ impl FakeDriver {
         self.state.script.lock().always.insert(rpc, Box::new(step));
     }
 
+    /// What a call does that is not queued, chosen by its request, until [`FakeDriver::forget_script`]:
+    /// `driver.script_by(|request: &GetCapacityRequest| …)` may be slow in one place only. `None` leaves the call to
+    /// [`FakeDriver::script_always`].
+    pub fn script_by<R: CsiRequest>(&self, choose: impl Fn(&R) -> Option<Step> + Send + 'static) {
+        let choose = move |request: &dyn Any| request.downcast_ref().and_then(&choose);
+        self.state.script.lock().by_request.insert(R::RPC, Box::new(choose));
+    }
+
     /// Back to the default behaviour for all calls to come; calls that run keep their step.
     pub fn forget_script(&self) {
         let mut script = self.state.script.lock();
         script.queued.clear();
+        script.by_request.clear();
         script.always.clear();
     }
 
@@ -184,6 +197,16 @@ impl FakeDriver {
     /// Takes a volume away behind everybody's back.
     pub fn remove_volume(&self, id: &str) -> Option<BackendVolume> {
         self.backend(|backend| backend.remove(id))
+    }
+
+    /// What `GetCapacity` answers for a place, by equal segments: `set_capacity(&topology(&[("zone", "a")]), 5)`.
+    pub fn set_capacity(&self, place: &Topology, capacity: impl Into<Capacity>) {
+        self.backend(|backend| backend.capacities.set(Some(place), capacity.into()));
+    }
+
+    /// What `GetCapacity` answers without a place, and for places that have no capacity of their own; 0 unless set.
+    pub fn set_capacity_elsewhere(&self, capacity: impl Into<Capacity>) {
+        self.backend(|backend| backend.capacities.set(None, capacity.into()));
     }
 
     /// Ids of the nodes where a volume is published.

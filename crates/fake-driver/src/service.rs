@@ -32,19 +32,30 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct Script {
     pub(crate) queued: HashMap<Rpc, VecDeque<Step>>,
+    pub(crate) by_request: HashMap<Rpc, ByRequest>,
     pub(crate) always: HashMap<Rpc, Box<dyn Fn() -> Step + Send>>,
 }
 
+/// Chooses a step by the request, which is that of the RPC.
+pub(crate) type ByRequest = Box<dyn Fn(&dyn Any) -> Option<Step> + Send>;
+
 impl Script {
-    fn next(&mut self, rpc: Rpc) -> Step {
-        let queued = self.queued.get_mut(&rpc).and_then(VecDeque::pop_front);
-        queued.or_else(|| self.always.get(&rpc).map(|step| step())).unwrap_or_else(Step::answer)
+    fn next<R: CsiRequest>(&mut self, request: &R) -> Step {
+        let queued = self.queued.get_mut(&R::RPC).and_then(VecDeque::pop_front);
+        queued
+            .or_else(|| self.by_request.get(&R::RPC).and_then(|choose| choose(request)))
+            .or_else(|| self.always.get(&R::RPC).map(|step| step()))
+            .unwrap_or_else(Step::answer)
     }
 }
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Script").field("queued", &self.queued).field("always", &self.always.keys()).finish()
+        f.debug_struct("Script")
+            .field("queued", &self.queued)
+            .field("by_request", &self.by_request.keys())
+            .field("always", &self.always.keys())
+            .finish()
     }
 }
 
@@ -55,7 +66,7 @@ impl State {
         let authority = extensions.get::<Authority>().map(|authority| authority.0.clone());
         let request = request.into_inner();
         let call = self.journal.begin(request.clone().into_any(), peer, authority);
-        let step = self.script.lock().next(R::RPC);
+        let step = self.script.lock().next(&request);
         step.before.wait().await;
         let result = self.act(step.act, &request);
         step.late.wait().await;

@@ -7,11 +7,13 @@ use std::time::Duration;
 use csi_proto::csi::v1::controller_client::ControllerClient;
 use csi_proto::csi::v1::identity_client::IdentityClient;
 use csi_proto::csi::v1::{
-    CapacityRange, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, CreateVolumeRequest,
-    CreateVolumeResponse, DeleteVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, ProbeRequest, Volume,
-    VolumeCapability, controller_service_capability::rpc::Type as ControllerCapability,
+    CapacityRange, ControllerGetCapabilitiesRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
+    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, GetCapacityRequest, GetPluginCapabilitiesRequest,
+    GetPluginInfoRequest, ListVolumesRequest, NodeGetInfoRequest, ProbeRequest, Topology, TopologyRequirement, Volume,
+    VolumeCapability, VolumeContentSource, controller_service_capability::rpc::Type as ControllerCapability,
+    node_client::NodeClient, volume_content_source,
 };
-use fake_driver::{FakeDriver, Outcome, Release, Rpc, Step};
+use fake_driver::{Capacity, FakeDriver, Outcome, Placement, Release, Rpc, Step, topology};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout};
@@ -234,4 +236,89 @@ async fn the_journal_names_the_peer_and_the_authority() {
 async fn a_wait_in_vain_ends_with_what_it_waited_for() {
     let driver = FakeDriver::start().await;
     driver.wait_for_calls(Rpc::Probe, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_made_where_it_was_asked_for_first_unless_told_otherwise() {
+    let driver = FakeDriver::start().await;
+    let mut client = ControllerClient::new(connect(&driver).await);
+    let (a, b, c) = (topology(&[("zone", "a")]), topology(&[("zone", "b")]), topology(&[("zone", "c")]));
+    let asked = |requisite: &[&Topology], preferred: &[&Topology]| {
+        let list = |places: &[&Topology]| places.iter().copied().cloned().collect();
+        Some(TopologyRequirement { requisite: list(requisite), preferred: list(preferred) })
+    };
+    let cases = [
+        ("p", Placement::FirstAsked, asked(&[&a, &b], &[&b, &a]), vec![b.clone()]),
+        ("r", Placement::FirstAsked, asked(&[&a, &b], &[]), vec![a.clone()]),
+        ("n", Placement::FirstAsked, None, vec![]),
+        ("all", Placement::AllRequisite, asked(&[&a, &b], &[&b]), vec![a.clone(), b.clone()]),
+        ("at", Placement::At(vec![c.clone()]), asked(&[&a], &[]), vec![c]),
+        ("out", Placement::At(Vec::new()), asked(&[&a], &[]), vec![]),
+    ];
+    for (name, placement, accessibility_requirements, expected) in cases {
+        driver.configure(|identity| identity.placement = placement);
+        let request = CreateVolumeRequest { accessibility_requirements, ..named(name) };
+        let volume = client.create_volume(request).await.unwrap().into_inner().volume.unwrap();
+        assert_eq!(volume.accessible_topology, expected, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_content_source_is_answered_and_belongs_to_the_volume() {
+    let driver = FakeDriver::start().await;
+    let mut client = ControllerClient::new(connect(&driver).await);
+    let snapshot = volume_content_source::SnapshotSource { snapshot_id: "s".to_owned() };
+    let source = VolumeContentSource { r#type: Some(volume_content_source::Type::Snapshot(snapshot)) };
+    let request = CreateVolumeRequest { volume_content_source: Some(source.clone()), ..named("a") };
+    let volume = client.create_volume(request).await.unwrap().into_inner().volume.unwrap();
+    assert_eq!(volume.content_source, Some(source));
+    assert_eq!(client.create_volume(named("a")).await.unwrap_err().code(), Code::AlreadyExists);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_place_has_a_capacity_and_a_pace_of_its_own() {
+    let driver = FakeDriver::start().await;
+    let mut client = ControllerClient::new(connect(&driver).await);
+    let (a, b, c) = (topology(&[("zone", "a")]), topology(&[("zone", "b")]), topology(&[("zone", "c")]));
+    driver.set_capacity_elsewhere(1);
+    driver.set_capacity(&a, 5);
+    driver.set_capacity(&b, Capacity { available: 7, maximum_volume_size: Some(3), minimum_volume_size: Some(2) });
+    driver.script_always(Rpc::GetCapacity, || Step::answer().after(Duration::from_secs(1)));
+    let slow = b.clone();
+    driver.script_by(move |request: &GetCapacityRequest| {
+        (request.accessible_topology.as_ref() == Some(&slow)).then(|| Step::answer().after(Duration::from_hours(1)))
+    });
+    let mut answers = Vec::new();
+    for place in [Some(a), Some(b), Some(c), None] {
+        let began = Instant::now();
+        let request = GetCapacityRequest { accessible_topology: place, ..GetCapacityRequest::default() };
+        let answer = client.get_capacity(request).await.unwrap().into_inner();
+        let sizes = (answer.available_capacity, answer.maximum_volume_size, answer.minimum_volume_size);
+        answers.push((sizes, began.elapsed() >= Duration::from_hours(1)));
+    }
+    let plain = |available| ((available, None, None), false);
+    assert_eq!(answers, [plain(5), ((7, Some(3), Some(2)), true), plain(1), plain(1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_it_says_of_itself_can_be_switched() {
+    let driver = FakeDriver::start().await;
+    driver.configure(|identity| {
+        identity.set(ControllerCapability::CloneVolume, true);
+        identity.set(ControllerCapability::CloneVolume, true);
+        identity.set(ControllerCapability::CreateDeleteVolume, false);
+        identity.set_node_topology(&[("zone", "a")]);
+    });
+    let channel = connect(&driver).await;
+    let mut controller = ControllerClient::new(channel.clone());
+    let mut identity = IdentityClient::new(channel.clone());
+    let listed = controller.controller_get_capabilities(ControllerGetCapabilitiesRequest {}).await.unwrap();
+    assert_eq!(listed.into_inner().capabilities.len(), 1);
+    let node = NodeClient::new(channel).node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
+    assert_eq!(node.accessible_topology, Some(topology(&[("zone", "a")])));
+    for (on, services) in [(true, 2), (true, 2), (false, 1)] {
+        driver.configure(|identity| identity.set_topology(on));
+        let plugin = identity.get_plugin_capabilities(GetPluginCapabilitiesRequest {}).await.unwrap();
+        assert_eq!(plugin.into_inner().capabilities.len(), services);
+    }
 }

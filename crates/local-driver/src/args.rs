@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Parser;
 use tracing::level_filters::LevelFilter;
 
-use crate::capabilities::{self, Capabilities};
+use crate::capabilities::{self, Capabilities, Capability};
 use crate::error::Error;
 use crate::fault::Fault;
-use crate::topology::Topology;
+use crate::topology::{Places, Topology};
 
 /// A CSI driver that keeps each volume as a directory or a file below --state-dir, on one node.
 #[derive(Clone, Debug, Parser)]
@@ -44,13 +44,25 @@ pub struct Args {
     #[arg(long = "topology", value_name = "KEY=VALUE")]
     pub topology: Vec<String>,
 
+    /// A place besides this node's in which CreateVolume makes volumes, for clusters whose nodes are not all real:
+    /// KEY=VALUE,KEY=VALUE; may be repeated. Elsewhere it is `RESOURCE_EXHAUSTED`.
+    #[arg(long = "known-topology", value_name = "SEGMENTS")]
+    pub known_topologies: Vec<String>,
+
     /// Capabilities to advertise, separated by commas; also known: `PUBLISH_UNPUBLISH_VOLUME`, `PUBLISH_READONLY`,
-    /// `LIST_VOLUMES_PUBLISHED_NODES`, `GET_CAPACITY`, `SINGLE_NODE_MULTI_WRITER`, and of the node
-    /// `STAGE_UNSTAGE_VOLUME`, `GET_VOLUME_STATS`.
+    /// `LIST_VOLUMES_PUBLISHED_NODES`, `GET_CAPACITY`, `CREATE_DELETE_SNAPSHOT`, `LIST_SNAPSHOTS`, `GET_SNAPSHOT`,
+    /// `CLONE_VOLUME`, `MODIFY_VOLUME`, `VOLUME_ACCESSIBILITY_CONSTRAINTS` (comes with --topology),
+    /// `SINGLE_NODE_MULTI_WRITER`, and of the node `STAGE_UNSTAGE_VOLUME`, `GET_VOLUME_STATS`.
     #[arg(long, value_name = "LIST", default_value = capabilities::DEFAULT)]
     pub capabilities: String,
 
-    /// Bytes all volumes may take together; without it, CreateVolume has no limit and `GetCapacity` asks the file system.
+    /// A parameter that `MODIFY_VOLUME` lets a VolumeAttributesClass set, may be repeated; others are
+    /// `INVALID_ARGUMENT`. Values are recorded and have no effect.
+    #[arg(long = "mutable-parameter", value_name = "KEY", default_values = ["iops", "throughput"])]
+    pub mutable_parameters: Vec<String>,
+
+    /// Bytes all volumes and snapshots may take together; without it, CreateVolume has no limit and `GetCapacity` asks
+    /// the file system.
     #[arg(long, value_name = "BYTES")]
     pub capacity: Option<i64>,
 
@@ -87,9 +99,13 @@ pub struct Config {
     pub max_volumes_per_node: Option<u32>,
     /// Topology of this node.
     pub topology: Topology,
+    /// Where volumes are made.
+    pub places: Places,
     /// What is advertised.
     pub capabilities: Capabilities,
-    /// Limit on the bytes of all volumes together.
+    /// Keys of mutable parameters.
+    pub mutable_parameters: BTreeSet<String>,
+    /// Limit on the bytes of all volumes and snapshots together.
     pub capacity: Option<i64>,
     /// Injected faults, first match wins.
     pub faults: Vec<Fault>,
@@ -105,6 +121,13 @@ impl TryFrom<&Args> for Config {
             .faults
             .iter()
             .map(|fault| fault.parse().map_err(|reason| Error::Fault { fault: fault.clone(), reason }));
+        let topology = Topology::parse(&args.topology)?;
+        let places = Places::new(&topology, known_topologies(&args.known_topologies)?);
+        let capabilities = Capabilities::parse(&args.capabilities)?;
+        if capabilities.has(Capability::VolumeAccessibilityConstraints) && places.is_empty() {
+            let dependent = Capability::VolumeAccessibilityConstraints.name();
+            return Err(Error::CapabilityAlone { dependent, on: "--topology or --known-topology" });
+        }
         Ok(Self {
             socket: socket_path(&args.endpoint)?,
             state_dir: args.state_dir.clone(),
@@ -112,8 +135,10 @@ impl TryFrom<&Args> for Config {
             node_id: args.node_id.clone().unwrap_or_else(host_name),
             known_nodes: args.known_nodes.iter().cloned().collect(),
             max_volumes_per_node: args.max_volumes_per_node,
-            topology: Topology::parse(&args.topology)?,
-            capabilities: Capabilities::parse(&args.capabilities)?,
+            topology,
+            places,
+            capabilities,
+            mutable_parameters: args.mutable_parameters.iter().cloned().collect(),
             capacity: args
                 .capacity
                 .map(|bytes| if bytes < 0 { Err(Error::Capacity(bytes)) } else { Ok(bytes) })
@@ -131,6 +156,11 @@ fn socket_path(endpoint: &str) -> Result<PathBuf, Error> {
     } else {
         Err(Error::Endpoint(endpoint.to_owned()))
     }
+}
+
+fn known_topologies(flags: &[String]) -> Result<Vec<Topology>, Error> {
+    let segments = |flag: &String| flag.split(',').map(str::to_owned).collect::<Vec<_>>();
+    flags.iter().map(|flag| Topology::parse(&segments(flag))).collect()
 }
 
 /// CSI "GetPluginInfo": domain name notation, at most 63 characters, alphanumeric at both ends.
@@ -185,6 +215,11 @@ mod tests {
             (["--capabilities", "NONE"], "--capabilities"),
             (["--log-level", "loud"], "--log-level"),
             (["--topology", "zone"], "--topology"),
+            (["--known-topology", "zone=a,rack"], "\"rack\""),
+            (
+                ["--capabilities", "CONTROLLER_SERVICE,VOLUME_ACCESSIBILITY_CONSTRAINTS"],
+                "without --topology or --known-topology",
+            ),
             (["--max-volumes-per-node", "0"], "--max-volumes-per-node"),
         ] {
             let message = config(&flags).unwrap_err();

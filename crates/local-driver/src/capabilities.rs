@@ -26,6 +26,18 @@ pub enum Capability {
     GetVolume,
     /// `GetCapacity`.
     GetCapacity,
+    /// CreateSnapshot, DeleteSnapshot, and volumes made of snapshots.
+    CreateDeleteSnapshot,
+    /// `ListSnapshots`.
+    ListSnapshots,
+    /// `GetSnapshot` (alpha in CSI 1.13).
+    GetSnapshot,
+    /// Volumes made of volumes.
+    CloneVolume,
+    /// ControllerModifyVolume, and mutable parameters of CreateVolume.
+    ModifyVolume,
+    /// Volumes have a topology, a capability of the plugin. A driver with a topology has it, listed or not.
+    VolumeAccessibilityConstraints,
     /// The access modes `SINGLE_NODE_SINGLE_WRITER` and `SINGLE_NODE_MULTI_WRITER` (alpha in CSI 1.13), a capability
     /// of both services.
     SingleNodeMultiWriter,
@@ -36,11 +48,12 @@ pub enum Capability {
 }
 
 use Capability::{
-    ControllerService, CreateDeleteVolume, GetCapacity, GetVolume, GetVolumeStats, ListVolumes,
-    ListVolumesPublishedNodes, PublishReadonly, PublishUnpublishVolume, SingleNodeMultiWriter, StageUnstageVolume,
+    CloneVolume, ControllerService, CreateDeleteSnapshot, CreateDeleteVolume, GetCapacity, GetSnapshot, GetVolume,
+    GetVolumeStats, ListSnapshots, ListVolumes, ListVolumesPublishedNodes, ModifyVolume, PublishReadonly,
+    PublishUnpublishVolume, SingleNodeMultiWriter, StageUnstageVolume, VolumeAccessibilityConstraints,
 };
 
-const ALL: [Capability; 11] = [
+const ALL: [Capability; 17] = [
     ControllerService,
     CreateDeleteVolume,
     PublishUnpublishVolume,
@@ -49,6 +62,12 @@ const ALL: [Capability; 11] = [
     ListVolumesPublishedNodes,
     GetVolume,
     GetCapacity,
+    CreateDeleteSnapshot,
+    ListSnapshots,
+    GetSnapshot,
+    CloneVolume,
+    ModifyVolume,
+    VolumeAccessibilityConstraints,
     SingleNodeMultiWriter,
     StageUnstageVolume,
     GetVolumeStats,
@@ -69,6 +88,12 @@ impl Capability {
             ListVolumesPublishedNodes => "LIST_VOLUMES_PUBLISHED_NODES",
             GetVolume => "GET_VOLUME",
             GetCapacity => "GET_CAPACITY",
+            CreateDeleteSnapshot => "CREATE_DELETE_SNAPSHOT",
+            ListSnapshots => "LIST_SNAPSHOTS",
+            GetSnapshot => "GET_SNAPSHOT",
+            CloneVolume => "CLONE_VOLUME",
+            ModifyVolume => "MODIFY_VOLUME",
+            VolumeAccessibilityConstraints => "VOLUME_ACCESSIBILITY_CONSTRAINTS",
             SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
             StageUnstageVolume => "STAGE_UNSTAGE_VOLUME",
             GetVolumeStats => "GET_VOLUME_STATS",
@@ -77,7 +102,7 @@ impl Capability {
 
     const fn of_controller(self) -> Option<ControllerCapability> {
         match self {
-            ControllerService | StageUnstageVolume | GetVolumeStats => None,
+            ControllerService | VolumeAccessibilityConstraints | StageUnstageVolume | GetVolumeStats => None,
             CreateDeleteVolume => Some(ControllerCapability::CreateDeleteVolume),
             PublishUnpublishVolume => Some(ControllerCapability::PublishUnpublishVolume),
             PublishReadonly => Some(ControllerCapability::PublishReadonly),
@@ -85,6 +110,11 @@ impl Capability {
             ListVolumesPublishedNodes => Some(ControllerCapability::ListVolumesPublishedNodes),
             GetVolume => Some(ControllerCapability::GetVolume),
             GetCapacity => Some(ControllerCapability::GetCapacity),
+            CreateDeleteSnapshot => Some(ControllerCapability::CreateDeleteSnapshot),
+            ListSnapshots => Some(ControllerCapability::ListSnapshots),
+            GetSnapshot => Some(ControllerCapability::GetSnapshot),
+            CloneVolume => Some(ControllerCapability::CloneVolume),
+            ModifyVolume => Some(ControllerCapability::ModifyVolume),
             SingleNodeMultiWriter => Some(ControllerCapability::SingleNodeMultiWriter),
         }
     }
@@ -101,7 +131,13 @@ impl Capability {
             | ListVolumes
             | ListVolumesPublishedNodes
             | GetVolume
-            | GetCapacity => None,
+            | GetCapacity
+            | CreateDeleteSnapshot
+            | ListSnapshots
+            | GetSnapshot
+            | CloneVolume
+            | ModifyVolume
+            | VolumeAccessibilityConstraints => None,
         }
     }
 
@@ -111,11 +147,17 @@ impl Capability {
             ControllerService | StageUnstageVolume | GetVolumeStats => None,
             PublishReadonly => Some(PublishUnpublishVolume),
             ListVolumesPublishedNodes => Some(ListVolumes),
+            CloneVolume => Some(CreateDeleteVolume),
             CreateDeleteVolume
             | PublishUnpublishVolume
             | ListVolumes
             | GetVolume
             | GetCapacity
+            | CreateDeleteSnapshot
+            | ListSnapshots
+            | GetSnapshot
+            | ModifyVolume
+            | VolumeAccessibilityConstraints
             | SingleNodeMultiWriter => Some(ControllerService),
         }
     }
@@ -172,7 +214,7 @@ mod tests {
 
     #[test]
     fn unknown_and_unimplemented_names_are_refused_with_the_known_ones() {
-        for name in ["LIST_VOLUME", "CLONE_VOLUME", "list_volumes"] {
+        for name in ["LIST_VOLUME", "EXPAND_VOLUME", "list_volumes"] {
             let message = Capabilities::parse(name).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains("GET_VOLUME, GET_CAPACITY"), "{message}");
         }
@@ -184,6 +226,8 @@ mod tests {
             ("LIST_VOLUMES", "CONTROLLER_SERVICE"),
             ("CONTROLLER_SERVICE,PUBLISH_READONLY", "PUBLISH_UNPUBLISH_VOLUME"),
             ("CONTROLLER_SERVICE,LIST_VOLUMES_PUBLISHED_NODES", "LIST_VOLUMES"),
+            ("CONTROLLER_SERVICE,CLONE_VOLUME", "CREATE_DELETE_VOLUME"),
+            ("MODIFY_VOLUME", "CONTROLLER_SERVICE"),
         ] {
             let message = Capabilities::parse(list).unwrap_err().to_string();
             assert!(message.contains(&format!("without {missing}")), "{message}");
@@ -197,6 +241,6 @@ mod tests {
         assert_eq!(capabilities.of_controller().count(), 0);
         assert!(capabilities.of_node().eq([NodeCapability::StageUnstageVolume, NodeCapability::GetVolumeStats]));
         let all = Capabilities::parse(&ALL.map(Capability::name).join(",")).unwrap();
-        assert_eq!((all.of_controller().count(), all.of_node().count()), (8, 3));
+        assert_eq!((all.of_controller().count(), all.of_node().count()), (13, 3));
     }
 }

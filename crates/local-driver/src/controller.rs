@@ -1,8 +1,10 @@
 //! The Controller service: requests checked, volumes asked of the state, results as CSI says.
 
 mod create_volume;
-mod list_volumes;
+mod mutable_parameters;
+mod page;
 mod publish_volume;
+mod snapshots;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,9 +15,10 @@ use tonic::Status;
 
 use crate::calls::serve_calls;
 use crate::capabilities::{Capabilities, Capability};
-use crate::state::{NodeId, Record, VolumeError, VolumeId, Volumes};
-use crate::topology::Topology;
+use crate::state::{ContentSource, NodeId, Record, Snapshots, StateError, VolumeId, Volumes};
+use crate::topology::{Places, Topology};
 use crate::volume_capability;
+use page::Page;
 
 pub(crate) use publish_volume::PUBLISHED_TO;
 
@@ -27,7 +30,10 @@ pub(crate) struct ControllerService {
     /// Nodes besides this one; none given means that any is accepted.
     pub(crate) known_nodes: BTreeSet<String>,
     pub(crate) max_volumes_per_node: Option<u32>,
-    pub(crate) topology: Topology,
+    pub(crate) places: Places,
+    /// Keys that may be changed.
+    pub(crate) mutable_parameters: BTreeSet<String>,
+    pub(crate) snapshots: Snapshots,
 }
 
 serve_calls! {
@@ -38,22 +44,22 @@ serve_calls! {
         list_volumes ListVolumes(ListVolumesRequest) -> ListVolumesResponse;
         controller_get_volume ControllerGetVolume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;
         get_capacity GetCapacity(GetCapacityRequest) -> GetCapacityResponse;
+        list_snapshots ListSnapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;
+        get_snapshot GetSnapshot(GetSnapshotRequest) -> GetSnapshotResponse;
     }
     awaits {
         create_volume CreateVolume(CreateVolumeRequest) -> CreateVolumeResponse;
         delete_volume DeleteVolume(DeleteVolumeRequest) -> DeleteVolumeResponse;
         controller_publish_volume ControllerPublishVolume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
         controller_unpublish_volume ControllerUnpublishVolume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
+        create_snapshot CreateSnapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
+        delete_snapshot DeleteSnapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
+        controller_modify_volume ControllerModifyVolume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
     }
     refuses {
         controller_list_volume_health ControllerListVolumeHealth(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
         controller_get_volume_health ControllerGetVolumeHealth(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
-        create_snapshot CreateSnapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
-        delete_snapshot DeleteSnapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
-        list_snapshots ListSnapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;
-        get_snapshot GetSnapshot(GetSnapshotRequest) -> GetSnapshotResponse;
         controller_expand_volume ControllerExpandVolume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
-        controller_modify_volume ControllerModifyVolume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
     }
 }
 
@@ -67,14 +73,14 @@ impl ControllerService {
 
     async fn create_volume(&self, request: &csi::CreateVolumeRequest) -> Result<csi::CreateVolumeResponse, Status> {
         self.require(Capability::CreateDeleteVolume)?;
-        let wanted = create_volume::check(request, &self.capabilities, &self.topology)?;
-        let record = self.volumes.create(wanted).await?;
+        let wanted = create_volume::check(request, &self.capabilities, &self.places, &self.mutable_parameters)?;
+        let record = self.volumes.create(wanted, &self.snapshots).await?;
         Ok(csi::CreateVolumeResponse { volume: Some(self.described(&record)) })
     }
 
     async fn delete_volume(&self, request: &csi::DeleteVolumeRequest) -> Result<csi::DeleteVolumeResponse, Status> {
         self.require(Capability::CreateDeleteVolume)?;
-        let id = volume_id(&request.volume_id)?;
+        let id = volume_id("volume_id", &request.volume_id)?;
         self.volumes.delete(&id).await?;
         Ok(csi::DeleteVolumeResponse {})
     }
@@ -102,10 +108,21 @@ impl ControllerService {
         request: &csi::ControllerUnpublishVolumeRequest,
     ) -> Result<csi::ControllerUnpublishVolumeResponse, Status> {
         self.require(Capability::PublishUnpublishVolume)?;
-        let id = volume_id(&request.volume_id)?;
+        let id = volume_id("volume_id", &request.volume_id)?;
         let node = publish_volume::node_id(&request.node_id)?;
         self.volumes.unpublish(&id, node.as_ref()).await?;
         Ok(csi::ControllerUnpublishVolumeResponse {})
+    }
+
+    async fn controller_modify_volume(
+        &self,
+        request: &csi::ControllerModifyVolumeRequest,
+    ) -> Result<csi::ControllerModifyVolumeResponse, Status> {
+        self.require(Capability::ModifyVolume)?;
+        let id = volume_id("volume_id", &request.volume_id)?;
+        mutable_parameters::check(&request.mutable_parameters, &self.mutable_parameters)?;
+        self.volumes.modify(&id, request.mutable_parameters.clone()).await?;
+        Ok(csi::ControllerModifyVolumeResponse {})
     }
 
     #[expect(clippy::unnecessary_wraps, clippy::trivially_copy_pass_by_ref, reason = "the shape serve_calls! asks for")]
@@ -127,7 +144,7 @@ impl ControllerService {
     ) -> Result<csi::ValidateVolumeCapabilitiesResponse, Status> {
         use csi::validate_volume_capabilities_response::Confirmed;
         self.require(Capability::ControllerService)?;
-        let id = volume_id(&request.volume_id)?;
+        let id = volume_id("volume_id", &request.volume_id)?;
         if request.volume_capabilities.is_empty() {
             return Err(Status::invalid_argument("volume_capabilities are required"));
         }
@@ -136,8 +153,13 @@ impl ControllerService {
         let refusal = match access {
             Err(status) => Some(status.message().to_owned()),
             Ok(access) if access != record.access => Some(format!("volume {id} is a {} volume", record.access)),
-            Ok(_) if !request.mutable_parameters.is_empty() => Some("mutable_parameters are not supported".to_owned()),
-            Ok(_) => None,
+            Ok(_) => mutable_parameters::check_supported(
+                &request.mutable_parameters,
+                &self.mutable_parameters,
+                &self.capabilities,
+            )
+            .err()
+            .map(|status| status.message().to_owned()),
         };
         if let Some(message) = refusal {
             return Ok(csi::ValidateVolumeCapabilitiesResponse { confirmed: None, message });
@@ -146,14 +168,14 @@ impl ControllerService {
             volume_context: request.volume_context.clone(),
             volume_capabilities: request.volume_capabilities.clone(),
             parameters: request.parameters.clone(),
-            ..Confirmed::default()
+            mutable_parameters: request.mutable_parameters.clone(),
         };
         Ok(csi::ValidateVolumeCapabilitiesResponse { confirmed: Some(confirmed), message: String::new() })
     }
 
     fn list_volumes(&self, request: &csi::ListVolumesRequest) -> Result<csi::ListVolumesResponse, Status> {
         self.require(Capability::ListVolumes)?;
-        let page = list_volumes::Page::of(request)?;
+        let page = Page::of(request.max_entries, &request.starting_token)?;
         let (records, next) = self.volumes.list(page.after, page.limit)?;
         let with_nodes = self.capabilities.has(Capability::ListVolumesPublishedNodes);
         let entry = |record: Arc<Record>| csi::list_volumes_response::Entry {
@@ -163,7 +185,7 @@ impl ControllerService {
         };
         Ok(csi::ListVolumesResponse {
             entries: records.into_iter().map(entry).collect(),
-            next_token: next.map(list_volumes::token).unwrap_or_default(),
+            next_token: next.map(page::token).unwrap_or_default(),
         })
     }
 
@@ -172,20 +194,22 @@ impl ControllerService {
         request: &csi::ControllerGetVolumeRequest,
     ) -> Result<csi::ControllerGetVolumeResponse, Status> {
         self.require(Capability::GetVolume)?;
-        let record = self.existing(&volume_id(&request.volume_id)?)?;
+        let record = self.existing(&volume_id("volume_id", &request.volume_id)?)?;
         let with_nodes = self.capabilities.has(Capability::ListVolumesPublishedNodes);
         let published_node_ids = if with_nodes { record.published_nodes() } else { Vec::new() };
         let status = csi::controller_get_volume_response::VolumeStatus { published_node_ids };
         Ok(csi::ControllerGetVolumeResponse { volume: Some(self.described(&record)), status: Some(status) })
     }
 
-    /// What is asked for another place, or with capabilities that no volume here can have, is 0, not an error.
+    /// What is asked for another place, or with capabilities that no volume here can have, is 0, not an error. All
+    /// places share what there is, and parameters have no meaning.
     fn get_capacity(&self, request: &csi::GetCapacityRequest) -> Result<csi::GetCapacityResponse, Status> {
         self.require(Capability::GetCapacity)?;
         let capabilities = &request.volume_capabilities;
-        let here = request.accessible_topology.as_ref().is_none_or(|wanted| self.topology.is_in(wanted));
+        let wanted = request.accessible_topology.as_ref().map(Topology::from);
+        let served = wanted.is_none_or(|wanted| wanted.is_empty() || self.places.serves(&wanted));
         let possible =
-            here && (capabilities.is_empty() || volume_capability::access(capabilities, &self.capabilities).is_ok());
+            served && (capabilities.is_empty() || volume_capability::access(capabilities, &self.capabilities).is_ok());
         let available = if possible { self.volumes.available()? } else { 0 };
         Ok(csi::GetCapacityResponse {
             available_capacity: available,
@@ -195,19 +219,33 @@ impl ControllerService {
     }
 
     fn existing(&self, id: &VolumeId) -> Result<Arc<Record>, Status> {
-        self.volumes.get(id).ok_or_else(|| VolumeError::NotFound(id.clone()).into())
+        let missing = || StateError::NotFound { kind: "volume", id: id.to_string() };
+        self.volumes.get(id).ok_or_else(|| missing().into())
     }
 
     fn described(&self, record: &Record) -> csi::Volume {
+        // A record of a driver without topology has no place.
+        let place = record.place.as_ref().or_else(|| self.places.first());
         csi::Volume {
             capacity_bytes: record.capacity_bytes,
             volume_id: record.id.to_string(),
-            accessible_topology: self.topology.accessible().into_iter().collect(),
+            content_source: record.source.as_ref().map(described_source),
+            accessible_topology: place.and_then(Topology::accessible).into_iter().collect(),
             ..csi::Volume::default()
         }
     }
 }
 
-fn volume_id(id: &str) -> Result<VolumeId, Status> {
-    if id.is_empty() { Err(Status::invalid_argument("volume_id is required")) } else { Ok(VolumeId::from(id)) }
+fn described_source(source: &ContentSource) -> csi::VolumeContentSource {
+    use csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
+    let source = match source {
+        ContentSource::Snapshot(id) => Type::Snapshot(SnapshotSource { snapshot_id: id.to_string() }),
+        ContentSource::Volume(id) => Type::Volume(VolumeSource { volume_id: id.to_string() }),
+    };
+    csi::VolumeContentSource { r#type: Some(source) }
+}
+
+/// `field` is where the id stands in the request.
+fn volume_id(field: &str, id: &str) -> Result<VolumeId, Status> {
+    if id.is_empty() { Err(Status::invalid_argument(format!("{field} is required"))) } else { Ok(VolumeId::from(id)) }
 }

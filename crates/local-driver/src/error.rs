@@ -17,9 +17,9 @@ pub enum Error {
     Capability { name: String, known: String },
     #[error("--capabilities: {dependent} does nothing without {on}: add it")]
     CapabilityAlone { dependent: &'static str, on: &'static str },
-    #[error("--topology {segment:?}: {reason}")]
+    #[error("--topology or --known-topology {segment:?}: {reason}")]
     Topology { segment: String, reason: &'static str },
-    #[error("--capacity {0} is negative: give the bytes all volumes may take together")]
+    #[error("--capacity {0} is negative: give the bytes all volumes and snapshots may take together")]
     Capacity(i64),
     #[error("--fault {fault:?}: {reason}")]
     Fault { fault: String, reason: String },
@@ -37,7 +37,7 @@ pub enum Error {
     StateInUse(PathBuf),
     #[error("{action} {path}: {source}: check the permissions and the space of --state-dir")]
     State { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("volume record {path} cannot be read ({reason}): restore the file, or move it away to give the volume up")]
+    #[error("record {path} cannot be read ({reason}): restore the file, or move it away to give up what it is of")]
     Record { path: PathBuf, reason: String },
     #[error("journal {path}: {source}: give --journal a file in a writable directory")]
     Journal { path: PathBuf, source: io::Error },

@@ -4,11 +4,12 @@
 //! `controller`, `identity` or `node` checks the request (pure) → `state` answers from its index, or changes the
 //! disk on a blocking thread and then the index, and `node` mounts, with the kernel's `mount_table` as its memory.
 //!
-//! What it promises: a volume or a publication that was answered survives a crash at any moment; a deletion that was
+//! What it promises: a volume, a snapshot or a publication that was answered survives a crash at any moment; a deletion that was
 //! begun is finished at the next start at the latest; what is mounted is found again; no secret is stored, logged or
 //! journalled.
 //!
-//! Not guaranteed: the size of a mount volume is reported, not enforced; a volume is lost with the node.
+//! Not guaranteed: the size of a mount volume is reported, not enforced; a copy of a mount volume that is written to
+//! meanwhile shows each file at another moment; a volume is lost with the node.
 
 mod args;
 mod calls;
@@ -33,4 +34,4 @@ pub use error::Error;
 pub use fault::Fault;
 pub use journal::JournalLine;
 pub use server::run;
-pub use topology::Topology;
+pub use topology::{Places, Topology};

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::identity::IdentityService;
 use crate::journal::Journal;
 use crate::node::NodeService;
-use crate::state::{NodeId, Volumes};
+use crate::state::{self, NodeId};
 use services::Services;
 use socket::Socket;
 
@@ -36,7 +36,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Returns an error when it cannot start or the socket cannot be served; a call that outlasts the drain time of
 /// ten seconds is not one.
 pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Error> {
-    let volumes = Arc::new(Volumes::open(&config.state_dir, config.capacity)?);
+    let (volumes, snapshots) = state::open(&config.state_dir, config.capacity)?;
+    let volumes = Arc::new(volumes);
     let journal = config.journal.as_deref().map(Journal::open).transpose()?;
     let calls = Arc::new(Calls::new(config.faults, journal));
     let capabilities = Arc::new(config.capabilities);
@@ -44,7 +45,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
     let identity = IdentityService {
         driver_name: config.driver_name.clone(),
         capabilities: Arc::clone(&capabilities),
-        with_topology: !config.topology.is_empty(),
+        with_topology: !config.places.is_empty(),
     };
     let controller = ControllerService {
         capabilities: Arc::clone(&capabilities),
@@ -52,7 +53,9 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
         node_id: node_id.clone(),
         known_nodes: config.known_nodes,
         max_volumes_per_node: config.max_volumes_per_node,
-        topology: config.topology.clone(),
+        places: config.places,
+        mutable_parameters: config.mutable_parameters,
+        snapshots,
     };
     let node = NodeService::new(
         node_id,

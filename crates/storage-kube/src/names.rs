@@ -1,7 +1,8 @@
 //! Newtypes for the strings that get mixed up, and the table that stores repeated ones once.
 
-use std::{borrow::Borrow, collections::HashSet, fmt, sync::Arc};
+use std::{borrow::Borrow, fmt, sync::Arc};
 
+use foldhash::HashSet;
 use parking_lot::Mutex;
 
 use crate::uid::Uid;
@@ -93,6 +94,11 @@ name! {
 name! {
     /// `metadata.name` of a `PersistentVolumeClaim`; unique only within a [`Namespace`].
     ClaimName
+}
+
+name! {
+    /// `metadata.name` of a `VolumeSnapshot`; unique only within a [`Namespace`].
+    SnapshotName
 }
 
 /// UID of a `PersistentVolumeClaim`, the identity of a claim: a claim deleted and created again under the
@@ -191,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_by_its_text() {
-        let names = HashSet::from([VolumeName::from("pvc-1")]);
+        let names = HashSet::from_iter([VolumeName::from("pvc-1")]);
         assert!(names.contains("pvc-1"));
         assert_eq!(VolumeName::from(Arc::<str>::from("pvc-1")).to_string(), "pvc-1");
         assert_eq!(ClaimUid::from("u").to_string(), "u");

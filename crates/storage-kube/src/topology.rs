@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use csi_proto::csi::v1::Topology;
 
@@ -40,6 +41,17 @@ impl Segment {
     /// Whether `other` has every key of this one, with the same value: what is in `other` is in this one too.
     pub fn is_subset_of(&self, other: &Self) -> bool {
         self.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+}
+
+/// For messages: `{rack=1, zone=a}`.
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (index, (key, value)) in self.iter().enumerate() {
+            write!(f, "{}{key}={value}", if index == 0 { "" } else { ", " })?;
+        }
+        f.write_str("}")
     }
 }
 
@@ -120,5 +132,10 @@ mod tests {
     fn it_goes_to_the_driver_and_back() {
         let zone = segment(&[("zone", "a")]);
         assert_eq!(Segment::from(&Topology::from(&zone)), zone);
+    }
+
+    #[test]
+    fn it_is_shown_by_key() {
+        assert_eq!(segment(&[("zone", "a"), ("rack", "1")]).to_string(), "{rack=1, zone=a}");
     }
 }

@@ -11,6 +11,7 @@
 
 mod csi_node;
 mod csi_storage_capacity;
+mod custom;
 mod from_json;
 mod metadata;
 mod node;
@@ -18,8 +19,11 @@ mod node_affinity;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod presence;
+mod reference_grant;
 mod storage_class;
 mod volume_attachment;
+mod volume_attributes_class;
+mod volume_snapshot;
 
 pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
 pub use csi_storage_capacity::{CsiStorageCapacity, NodeTopology};
@@ -35,8 +39,14 @@ pub use persistent_volume_claim::{
     ClaimPhase, DataSource, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, Requests,
     Resources,
 };
+pub use reference_grant::{GrantedFrom, GrantedTo, ReferenceGrant, ReferenceGrantSpec};
 pub use storage_class::{AllowedTopology, BindingMode, LabelValues, StorageClass};
 pub use volume_attachment::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus};
+pub use volume_attributes_class::VolumeAttributesClass;
+pub use volume_snapshot::{
+    VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotContentSpec, VolumeSnapshotContentStatus,
+    VolumeSnapshotReference, VolumeSnapshotSource, VolumeSnapshotSpec, VolumeSnapshotStatus,
+};
 
 pub use crate::{access_mode::AccessMode, reclaim_policy::ReclaimPolicy, volume_mode::VolumeMode};
 

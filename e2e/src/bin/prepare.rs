@@ -1,7 +1,6 @@
 //! Builds the Go programs of the clusters and the tests up front, so that no test has to.
 
 use anyhow::Result;
-use e2e::sidecar::Role;
 use e2e::{Node, programs};
 
 fn main() -> Result<()> {
@@ -13,7 +12,8 @@ fn main() -> Result<()> {
             programs::ensure(program)?;
         }
     }
-    programs::upstream_module(Role::Provisioner)?;
-    programs::upstream_module(Role::Attacher)?;
+    for upstream in programs::Upstream::ALL {
+        programs::upstream_module(upstream)?;
+    }
     Ok(())
 }

@@ -1,43 +1,106 @@
 //! The rights upstream gives its sidecars, taken from their own deployment files.
 
-use anyhow::{Context as _, Result};
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
-};
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
-use crate::{programs, sidecar::Role};
+use super::documents;
+use crate::{
+    eventually::eventually,
+    programs::{self, Upstream},
+    sidecar::Role,
+};
+
+/// The authorizer learns of new rules by a watch.
+const TO_BE_KNOWN: Duration = Duration::from_mins(1);
 
 /// Namespace for which upstream has written its files.
 const WRITTEN_FOR: &str = "default";
 
+/// Rules that upstream's file has as a comment, leaves to the driver's vendor, or has for everybody and an account of a
+/// test's own has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionalRule {
+    /// "For plugins that require secrets", a comment.
+    Secrets,
+    /// Of volumes made of snapshots; upstream's account has it.
+    Snapshots,
+    /// Of sources in other namespaces, a comment.
+    ReferenceGrants,
+    /// Of VolumeAttributesClasses at creation, which the file does not mention.
+    VolumeAttributesClasses,
+}
+
+impl OptionalRule {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Secrets => "secrets",
+            Self::Snapshots => "snapshots",
+            Self::ReferenceGrants => "referencegrants",
+            Self::VolumeAttributesClasses => "volumeattributesclasses",
+        }
+    }
+
+    /// API group, resource and verbs.
+    const fn rules(self) -> &'static [(&'static str, &'static str, &'static [&'static str])] {
+        const SNAPSHOT: &str = "snapshot.storage.k8s.io";
+        match self {
+            Self::Secrets => &[("", "secrets", &["get", "list"])],
+            Self::Snapshots => &[
+                (SNAPSHOT, "volumesnapshots", &["get", "list", "watch", "update"]),
+                (SNAPSHOT, "volumesnapshotcontents", &["get", "list"]),
+            ],
+            Self::ReferenceGrants => &[("gateway.networking.k8s.io", "referencegrants", &["get", "list", "watch"])],
+            Self::VolumeAttributesClasses => &[("storage.k8s.io", "volumeattributesclasses", &["get"])],
+        }
+    }
+}
+
 /// Creates what the `rbac.yaml` of one holds, in a namespace. Rules and names are as they are; only namespaces are replaced, and
 /// the cluster-wide binding gets a name per namespace. What exists is left alone.
 pub(super) async fn apply_upstream(client: &Client, role: Role, namespace: &str) -> Result<()> {
-    let module = tokio::task::spawn_blocking(move || programs::upstream_module(role)).await??;
-    let path = module.join("deploy/kubernetes/rbac.yaml");
-    let text = tokio::fs::read_to_string(&path).await.with_context(|| format!("cannot read {}", path.display()))?;
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).context("rbac.yaml is not YAML")?;
-    for mut document in documents.into_iter().filter(Value::is_object) {
+    let documents = programs::upstream_objects(Upstream::Sidecar(role), "deploy/kubernetes/rbac.yaml").await?;
+    for mut document in documents {
         move_to(&mut document, namespace);
-        create(client, &document).await?;
+        documents::create(client, &document).await?;
     }
     Ok(())
 }
 
-/// The rule that upstream's file has as a comment, "for plugins that require secrets", for one account.
-pub(super) async fn grant_secrets(client: &Client, namespace: &str, account: &str) -> Result<()> {
-    let name = format!("{account}-secrets-{namespace}");
-    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": name },
-        "rules": [{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"] }] });
-    let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": { "name": name },
-        "subjects": [{ "kind": "ServiceAccount", "namespace": namespace, "name": account }],
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name } });
-    create(client, &role).await?;
-    create(client, &binding).await
+/// Gives the rules to one account, and waits until the authorizer knows them.
+pub(super) async fn grant(client: &Client, namespace: &str, account: &str, optional: &[OptionalRule]) -> Result<()> {
+    for one in optional {
+        let name = format!("{account}-{}-{namespace}", one.name());
+        let rules = one
+            .rules()
+            .iter()
+            .map(|(group, resource, verbs)| json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs }));
+        let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": name }, "rules": rules.collect::<Vec<_>>() });
+        let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": { "name": name },
+            "subjects": [{ "kind": "ServiceAccount", "namespace": namespace, "name": account }],
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name } });
+        documents::create(client, &role).await?;
+        documents::create(client, &binding).await?;
+    }
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    for (group, resource, verbs) in optional.iter().flat_map(|one| one.rules()) {
+        for verb in *verbs {
+            let review = serde_json::from_value(json!({ "metadata": {}, "spec": {
+                "user": format!("system:serviceaccount:{namespace}:{account}"),
+                "resourceAttributes": { "group": group, "resource": resource, "verb": verb } } }))?;
+            eventually(&format!("the right to {verb} {resource}"), TO_BE_KNOWN, async || {
+                let answer = reviews.create(&PostParams::default(), &review).await?;
+                Ok(answer.status.is_some_and(|status| status.allowed).then_some(()))
+            })
+            .await?;
+        }
+    }
+    Ok(())
 }
 
 fn move_to(document: &mut Value, namespace: &str) {
@@ -54,21 +117,5 @@ fn move_to(document: &mut Value, namespace: &str) {
         && let Some(name) = document.pointer_mut("/metadata/name")
     {
         *name = json!(format!("{}-{namespace}", name.as_str().unwrap_or_default()));
-    }
-}
-
-async fn create(client: &Client, document: &Value) -> Result<()> {
-    let text = |field: &str| document[field].as_str().unwrap_or_default();
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("kind")));
-    let object: DynamicObject = serde_json::from_value(document.clone())?;
-    let api: Api<DynamicObject> = match object.namespace() {
-        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    match api.create(&PostParams::default(), &object).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("cannot create {} {}", text("kind"), object.name_any())),
     }
 }

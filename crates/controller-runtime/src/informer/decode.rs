@@ -11,6 +11,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
+use super::managed_fields::Cutter;
 
 /// Marks the bookmark after the last object of a watch-list (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -174,11 +175,11 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Failure> {
 pub(super) type Decode<W> = fn(&[u8]) -> Result<W, serde_json::Error>;
 
 /// An object and its version (zero when it has none).
-pub(super) fn object<W>(raw: &[u8], decode: Decode<W>) -> Result<(W, u64), Undecodable<W>>
+pub(super) fn object<W>(raw: &[u8], cutter: &mut Cutter, decode: Decode<W>) -> Result<(W, u64), Undecodable<W>>
 where
     W: Resource<DynamicType = ()>,
 {
-    match decode(raw) {
+    match decode(cutter.cut(raw)) {
         Ok(object) => {
             let version = object.meta().resource_version.as_deref().map_or(0, |text| text.parse().unwrap_or(0));
             Ok((object, version))
@@ -281,14 +282,14 @@ mod tests {
     #[test]
     fn what_is_no_json_is_told_apart_from_what_does_not_fit() {
         for text in [r#"{"metadata":{"name":"pv-1"}"#, r#"{"spec":{"accessModes":"all"},x}"#, "{}}", ""] {
-            let error = object(text.as_bytes(), volume).unwrap_err();
+            let error = object(text.as_bytes(), &mut Cutter::new(), volume).unwrap_err();
             assert!(matches!(error, Undecodable::NotJson(_)), "{text}: {error:?}");
         }
     }
 
     #[test]
     fn a_malformed_object_is_named_as_far_as_it_goes() {
-        let decode = |text: &str| match object(text.as_bytes(), volume).unwrap_err() {
+        let decode = |text: &str| match object(text.as_bytes(), &mut Cutter::new(), volume).unwrap_err() {
             Undecodable::Malformed(malformed) => *malformed,
             Undecodable::NotJson(cause) => panic!("{cause}"),
         };

@@ -6,12 +6,14 @@ use super::cache::Cache;
 use super::decode::{self, Malformed, Undecodable};
 use super::failure::Failure;
 use super::malformed::{MalformedObjects, object_name};
+use super::managed_fields::Cutter;
 use super::projection::Projection;
 use super::store::Store;
 use kube::Resource;
 
 pub(super) struct Intake<P: Projection> {
     cache: Arc<Cache<P>>,
+    cutter: Cutter,
     malformed: MalformedObjects,
     /// Nothing was kept when the current list began, so that an object of others in it cannot have been ours before.
     afresh: bool,
@@ -21,7 +23,13 @@ pub(super) struct Intake<P: Projection> {
 
 impl<P: Projection> Intake<P> {
     pub(super) fn new(cache: Arc<Cache<P>>) -> Self {
-        Self { cache, malformed: MalformedObjects::default(), afresh: false, unidentified: false }
+        Self {
+            cache,
+            cutter: Cutter::new(),
+            malformed: MalformedObjects::default(),
+            afresh: false,
+            unidentified: false,
+        }
     }
 
     pub(super) fn cache(&self) -> Arc<Cache<P>> {
@@ -60,7 +68,7 @@ impl<P: Projection> Intake<P> {
     /// Takes in one object; returns its version, zero when it has none. An error is not about the object: what brought it
     /// is broken.
     pub(super) fn apply(&mut self, raw: &[u8], listing: bool) -> Result<u64, Failure> {
-        match decode::object(raw, P::decode) {
+        match decode::object(raw, &mut self.cutter, P::decode) {
             Ok((object, version)) => {
                 let meta = object.meta();
                 self.malformed.is_well(meta.namespace.as_deref(), meta.name.as_deref());
@@ -85,7 +93,7 @@ impl<P: Projection> Intake<P> {
 
     /// Takes out one object, malformed or not.
     pub(super) fn delete(&mut self, raw: &[u8]) -> Result<u64, Failure> {
-        let (object, version) = match decode::object(raw, P::decode) {
+        let (object, version) = match decode::object(raw, &mut self.cutter, P::decode) {
             Ok(decoded) => decoded,
             Err(Undecodable::NotJson(cause)) => return Err(Failure::NotAnEvent { cause }),
             Err(Undecodable::Malformed(malformed)) => {

@@ -1,9 +1,10 @@
 //! The records of one kind, by key and by group. A list is compared with it in place: objects listed are marked, the others
 //! swept, so that a re-list never holds two copies.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt as _, HashSet};
 
 use super::projection::Projection;
 
@@ -128,7 +129,7 @@ impl<P: Projection> Store<P> {
                     keys.insert(key);
                 }
                 Members::One(first) => {
-                    let both = HashSet::from([first.clone(), key]);
+                    let both = HashSet::from_iter([first.clone(), key]);
                     slot.insert(Members::Many(both));
                 }
             },

@@ -14,14 +14,13 @@ use http::{Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt as _};
-use tokio::net::TcpStream;
-use tower::{BoxError, Layer as _, Service};
+use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 
 use super::ClientError;
 use super::credentials::Credentials;
+use super::socket::{Socket, Sockets};
 use super::tls::Tls;
 
 /// Bytes read at once, as many as a TLS record has at most. Left to itself hyper's buffer grows to 400 kB during a list, is
@@ -90,7 +89,7 @@ struct Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = MaybeHttpsStream<Socket>;
     type Error = BoxError;
     type Future = Answer<Self::Response>;
 
@@ -108,12 +107,10 @@ impl Service<Uri> for Connector {
     }
 }
 
-async fn connect(tls: &Tls, server: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, BoxError> {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
+async fn connect(tls: &Tls, server: Uri) -> Result<MaybeHttpsStream<Socket>, BoxError> {
     if server.scheme() != Some(&Scheme::HTTPS) {
-        return Ok(MaybeHttpsStream::Http(tcp.call(server).await?));
+        return Ok(MaybeHttpsStream::Http(Sockets::new().oneshot(server).await?));
     }
-    let mut https = HttpsConnector::new(tcp, tls.config().await?, true, tls.server_name());
+    let mut https = HttpsConnector::new(Sockets::new(), tls.config().await?, true, tls.server_name());
     https.call(server).await
 }

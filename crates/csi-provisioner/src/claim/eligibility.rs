@@ -6,8 +6,9 @@ use std::time::Duration;
 use storage_kube::names::VolumeName;
 use storage_kube::wire::BindingMode;
 
-use super::missing_feature::{Content, MissingFeature, content, missing_feature};
+use super::missing_feature::{MissingFeature, missing_feature};
 use crate::create_volume::request::Plan;
+use crate::data_source::{Content, content};
 use crate::records::class::ClassOwner;
 use crate::records::{ClaimRecord, ClassRecord, VolumeRecord};
 use crate::settings::Settings;
@@ -24,6 +25,10 @@ pub(crate) struct ClaimView<'a> {
     pub(crate) volume: Option<&'a VolumeRecord>,
     /// This term has written the volume of this claim, whether or not the cache shows it yet.
     pub(crate) provisioned: bool,
+    /// This term has written to the claim, and the cache does not show it yet.
+    pub(crate) outdated: bool,
+    /// A grant lets the claim name its source, if that is in another namespace.
+    pub(crate) granted: bool,
     /// The driver called the request infeasible; time until it may be asked again.
     pub(crate) infeasible_for: Option<Duration>,
 }
@@ -63,7 +68,7 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
         return ClaimDecision::Resume(Arc::clone(plan));
     }
     let Some(claim) = view.claim else { return ClaimDecision::Nothing };
-    if view.provisioned {
+    if view.provisioned || view.outdated {
         return ClaimDecision::Nothing;
     }
     let Some(class) = view.class else { return ClaimDecision::AwaitClass(Arc::clone(claim)) };
@@ -78,7 +83,8 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if view.volume.is_some() || class.owner == ClassOwner::Other {
         return ClaimDecision::Ignore;
     }
-    if content(claim) == Content::Populator {
+    // What is wrong with a source is found out again, and told, when the claim is provisioned.
+    if matches!(content(claim, settings.flags.cross_namespace_gate, |_| view.granted), Ok(Content::Populator)) {
         return ClaimDecision::LeaveToPopulator(Arc::clone(claim));
     }
     match missing_feature(settings, claim, class) {

@@ -10,9 +10,11 @@ use storage_kube::volume_capability::{AccessType, volume_capabilities};
 use storage_kube::volume_mode::VolumeMode;
 use storage_kube::{fs_type, parameters, quantity, volume_name};
 
+use crate::data_source::{Content, SourceKey};
 use crate::error::PlanError;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::settings::Settings;
+use crate::topology::Requirement;
 
 /// The Secrets that the class names for later calls; stored on the volume, not read here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,8 +39,18 @@ pub(crate) struct Plan {
     /// Empty for block volumes.
     pub(crate) fs_type: String,
     pub(crate) secrets: SecretRefs,
-    /// CSI `CreateVolumeRequest`; its `secrets` are filled in when the provisioner Secret has been read.
+    /// Where the volume may be, once the nodes have been looked at; `None`: anywhere.
+    pub(crate) accessibility: Option<Requirement>,
+    /// CSI `CreateVolumeRequest` without `accessibility_requirements`; its `secrets` are filled in when the provisioner Secret has been read.
     pub(crate) request: CreateVolumeRequest,
+}
+
+impl Plan {
+    /// The request in full, the same each time.
+    pub(crate) fn message(&self) -> CreateVolumeRequest {
+        let accessibility_requirements = self.accessibility.as_ref().map(Into::into);
+        CreateVolumeRequest { accessibility_requirements, ..self.request.clone() }
+    }
 }
 
 /// Builds the plan, or says what in claim, class or flags forbids it.
@@ -90,8 +102,31 @@ pub(crate) fn plan(settings: &Settings, claim: &Arc<ClaimRecord>, class: &Arc<Cl
         requested_bytes,
         fs_type: if block { String::new() } else { fs_type.fs_type },
         secrets,
+        accessibility: None,
         request,
     })
+}
+
+/// Whether the driver can do what the claim asks for beyond an empty volume.
+pub(crate) fn check_capabilities(settings: &Settings, claim: &ClaimRecord, content: &Content) -> Result<(), PlanError> {
+    let facts = &settings.driver;
+    let driver = || settings.names.driver.clone();
+    if !facts.provisions {
+        return Err(PlanError::NoDynamicProvisioning { driver: driver() });
+    }
+    match content {
+        Content::Driver(SourceKey::Snapshot(..)) if !facts.snapshots => {
+            return Err(PlanError::NoSnapshots { driver: driver() });
+        }
+        Content::Driver(SourceKey::Claim(..)) if !facts.clones => {
+            return Err(PlanError::NoClones { driver: driver() });
+        }
+        Content::Driver(_) | Content::Empty | Content::Populator => {}
+    }
+    if settings.flags.attributes_class_gate && claim.volume_attributes_class.is_some() && !facts.modifies {
+        return Err(PlanError::NoModification { driver: driver() });
+    }
+    Ok(())
 }
 
 fn secret_refs(claim: &ClaimRecord, class: &ClassRecord, volume_name: &VolumeName) -> Result<SecretRefs, PlanError> {

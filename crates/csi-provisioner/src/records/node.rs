@@ -21,6 +21,14 @@ impl NodeRecord {
     }
 }
 
+impl FromIterator<(Arc<str>, Arc<str>)> for NodeRecord {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
+        let mut labels: Box<[_]> = labels.into_iter().collect();
+        labels.sort_unstable();
+        Self { labels }
+    }
+}
+
 /// Keeps the labels of every node.
 pub(crate) struct NodeProjection {
     pub(crate) interner: Arc<Interner>,

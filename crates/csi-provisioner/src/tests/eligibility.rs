@@ -43,6 +43,7 @@ pub(super) fn class_record(class: Value) -> Arc<ClassRecord> {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each thing that may be known")]
 struct Known {
     claim: Option<Value>,
     class: Option<Value>,
@@ -50,7 +51,9 @@ struct Known {
     /// UID of the claim that the volume of this name is for.
     volume_for: Option<&'static str>,
     provisioned: bool,
+    outdated: bool,
     infeasible: bool,
+    granted: bool,
 }
 
 fn decision(known: Known) -> &'static str {
@@ -66,6 +69,8 @@ fn decision(known: Known) -> &'static str {
         in_progress: known.in_progress.then_some(&plan),
         volume: volume.as_ref(),
         provisioned: known.provisioned,
+        outdated: known.outdated,
+        granted: known.granted,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
     };
     match decide(&settings, &view) {
@@ -113,6 +118,11 @@ fn what_is_done_with_a_claim() {
             Known { claim: ours(), class: fast(), provisioned: true, ..Known::default() },
             "nothing",
         ),
+        (
+            "written by this term, in a version the cache has not reached",
+            Known { claim: ours(), class: fast(), outdated: true, ..Known::default() },
+            "nothing",
+        ),
         ("waits for its first consumer", Known { claim: ours(), class: late(), ..Known::default() }, "nothing"),
         (
             "node selected",
@@ -133,11 +143,11 @@ fn what_is_done_with_a_claim() {
             Known { claim: ours(), class: foreign_class(), in_progress: true, ..Known::default() },
             "resume",
         ),
-        ("snapshot", Known { claim: source("VolumeSnapshot"), class: fast(), ..Known::default() }, "refuse"),
-        ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "refuse"),
+        ("snapshot", Known { claim: source("VolumeSnapshot"), class: fast(), ..Known::default() }, "provision"),
+        ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "provision"),
         ("populator", Known { claim: source("MyPopulator"), class: fast(), ..Known::default() }, "populator"),
     ];
-    assert_eq!(cases.len(), 18);
+    assert_eq!(cases.len(), 19);
     for (case, known, expected) in cases {
         assert_eq!(decision(known), expected, "{case}");
     }

@@ -11,7 +11,7 @@ use crate::error::{Disposition, Memory, ProvisionError};
 
 const METHOD: &str = "/csi.v1.Controller/CreateVolume";
 
-/// The error-code matrix for drivers without topology.
+/// What the codes mean by themselves; `rescheduling` has the matrix with topology and a selected node.
 #[test]
 fn every_code_has_its_disposition() {
     let remember = Disposition::BackOff(Memory::Remember);
@@ -21,7 +21,7 @@ fn every_code_has_its_disposition() {
         (Code::DeadlineExceeded, remember),
         (Code::Unavailable, remember),
         (Code::Aborted, remember),
-        (Code::ResourceExhausted, forget),
+        (Code::ResourceExhausted, Disposition::Reschedule),
         (Code::InvalidArgument, Disposition::SlowRetry),
         (Code::Unknown, forget),
         (Code::NotFound, forget),

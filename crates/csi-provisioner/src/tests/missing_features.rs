@@ -25,38 +25,6 @@ async fn refused(change: Value, identity: impl FnOnce(&mut Identity), expected: 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_as_source() {
-    let source = json!({ "spec": { "dataSource": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "monday" } } });
-    refused(source, |_| (), "VolumeSnapshot \"monday\"").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_claim_as_source() {
-    let source = json!({ "spec": { "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "other" } } });
-    refused(source, |_| (), "PersistentVolumeClaim \"other\"").await;
-}
-
-/// Whatever its kind: no populator reads across namespaces while the gate is off.
-#[tokio::test(start_paused = true)]
-async fn a_source_in_another_namespace() {
-    let source = json!({ "spec": { "dataSourceRef": {
-        "apiGroup": "example.com", "kind": "MyPopulator", "name": "p", "namespace": "other" } } });
-    refused(source, |_| (), "MyPopulator \"p\"").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_attributes_class() {
-    refused(json!({ "spec": { "volumeAttributesClassName": "gold" } }), |_| (), "VolumeAttributesClass \"gold\"").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_driver_with_topology() {
-    let topology =
-        |driver: &mut Identity| driver.plugin_capabilities.push(PluginService::VolumeAccessibilityConstraints);
-    refused(json!({}), topology, "VOLUME_ACCESSIBILITY_CONSTRAINTS").await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_migrated_claim() {
     let migrated = json!({ "metadata": { "annotations": {
         "volume.kubernetes.io/storage-provisioner": "kubernetes.io/aws-ebs",

@@ -38,6 +38,7 @@ pub(super) fn flags() -> ProvisioningFlags {
         cross_namespace_gate: false,
         topology_gate: true,
         attributes_class_gate: true,
+        discover_attributes_class: false,
     }
 }
 
@@ -136,6 +137,7 @@ impl Scene {
         let process = Arc::new(Process {
             caches,
             capacity: capacity.map(Arc::new),
+            attributes_classes: crate::attributes_class::Discovery::new(settings.flags.discover_attributes_class),
             settings,
             driver: client,
             client: api.client(),

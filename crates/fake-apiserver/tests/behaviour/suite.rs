@@ -37,6 +37,7 @@ macro_rules! with_every_behaviour {
             a_claim_is_stored_as_sent,
             conditions_merge_by_type_in_a_strategic_patch,
             label_selectors_choose,
+            metadata_alone_goes_to_those_that_ask_for_it,
         );
     };
 }
@@ -393,6 +394,30 @@ pub(crate) async fn label_selectors_choose(client: Client, namespace: &str) {
     let unsupported = Api::<PersistentVolume>::all(maps.into_client());
     let answer = unsupported.list(&ListParams::default().fields("spec.driver=none")).await;
     assert_eq!(code(answer), refused(400, "BadRequest"));
+}
+
+pub(crate) async fn metadata_alone_goes_to_those_that_ask_for_it(client: Client, namespace: &str) {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let map = object(json!({ "metadata": { "name": "partial", "labels": { "l": "partial" } }, "data": { "a": "1" } }));
+    let made: ConfigMap = maps.create(&PostParams::default(), &map).await.unwrap();
+    let request = kube::core::Request::new(maps.resource_url());
+    let list = request.list_metadata(&ListParams::default().labels("l=partial")).unwrap();
+    let list: Value = client.request(list).await.unwrap();
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1")));
+    let item = &list["items"][0];
+    assert_eq!((&item["metadata"]["labels"]["l"], &item["data"]), (&json!("partial"), &Value::Null));
+    assert_eq!(item["metadata"]["uid"].as_str(), made.uid().as_deref());
+    let watch = WatchParams::default().labels("l=partial").timeout(10);
+    let watch = request.watch_metadata(&watch, list["metadata"]["resourceVersion"].as_str().unwrap()).unwrap();
+    let events = client.request_events::<Value>(watch).await.unwrap();
+    pin_mut!(events);
+    let change = json!({ "metadata": { "labels": { "more": "1" } }, "data": { "a": "2" } });
+    maps.patch("partial", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    let event = tokio::time::timeout(ON_WATCHES, events.next()).await.unwrap().unwrap().unwrap();
+    let WatchEvent::Modified(changed) = event else { panic!("{event:?}") };
+    assert_eq!(changed["kind"], "PartialObjectMetadata");
+    assert_eq!((&changed["metadata"]["labels"]["more"], &changed["data"]), (&json!("1"), &Value::Null));
+    remove(&maps, "partial").await;
 }
 
 /// The first `count` events in words, bookmarks in between left out.

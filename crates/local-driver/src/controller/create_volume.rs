@@ -1,11 +1,14 @@
 //! CreateVolume, decided: what the request wants, or why it cannot be had. No I/O.
 
+use std::collections::BTreeSet;
+
 use csi_proto::csi::v1 as csi;
 use tonic::Status;
 
-use crate::capabilities::Capabilities;
-use crate::state::{SizeRange, Wanted};
-use crate::topology::Topology;
+use crate::capabilities::{Capabilities, Capability};
+use crate::controller::mutable_parameters;
+use crate::state::{ContentSource, SizeRange, SnapshotId, VolumeId, Wanted};
+use crate::topology::{Places, Topology};
 use crate::volume_capability;
 
 /// Longest name in bytes (CSI "Size Limits").
@@ -15,33 +18,62 @@ const MAX_NAME: usize = 128;
 pub(super) fn check(
     request: &csi::CreateVolumeRequest,
     capabilities: &Capabilities,
-    topology: &Topology,
+    places: &Places,
+    mutable_parameters: &BTreeSet<String>,
 ) -> Result<Wanted, Status> {
-    let unsupported = |field: &str| Status::invalid_argument(format!("{field} is not supported by this driver"));
     check_name(&request.name)?;
     let access = volume_capability::access(&request.volume_capabilities, capabilities)?;
-    if request.volume_content_source.is_some() {
-        return Err(unsupported("volume_content_source"));
-    }
-    match &request.accessibility_requirements {
-        Some(_) if topology.is_empty() => return Err(unsupported("accessibility_requirements")),
-        Some(requirement) if !topology.satisfies(requirement) => {
-            return Err(Status::resource_exhausted("this node is in none of the requisite topologies"));
-        }
-        _ => {}
-    }
-    if !request.mutable_parameters.is_empty() {
-        return Err(unsupported("mutable_parameters"));
-    }
+    let source = request.volume_content_source.as_ref().map(|source| content_source(source, capabilities));
+    mutable_parameters::check_supported(&request.mutable_parameters, mutable_parameters, capabilities)?;
+    let requirement = request.accessibility_requirements.as_ref();
     Ok(Wanted {
         name: request.name.clone(),
         size: size_range(request.capacity_range.as_ref())?,
         access,
-        parameters: request.parameters.clone().into_iter().collect(),
+        parameters: request.parameters.clone(),
+        mutable_parameters: request.mutable_parameters.clone(),
+        source: source.transpose()?,
+        place: place(requirement, places)?.cloned(),
+        requisite: requirement.iter().flat_map(|asked| &asked.requisite).map(Topology::from).collect(),
     })
 }
 
-fn check_name(name: &str) -> Result<(), Status> {
+fn content_source(source: &csi::VolumeContentSource, capabilities: &Capabilities) -> Result<ContentSource, Status> {
+    use csi::volume_content_source::Type;
+    let (source, id, needed) = match &source.r#type {
+        Some(Type::Snapshot(snapshot)) => {
+            let id = snapshot.snapshot_id.as_str();
+            (ContentSource::Snapshot(SnapshotId::from(id)), id, Capability::CreateDeleteSnapshot)
+        }
+        Some(Type::Volume(volume)) => {
+            let id = volume.volume_id.as_str();
+            (ContentSource::Volume(VolumeId::from(id)), id, Capability::CloneVolume)
+        }
+        None => return Err(Status::invalid_argument("volume_content_source names neither a snapshot nor a volume")),
+    };
+    if id.is_empty() {
+        return Err(Status::invalid_argument("volume_content_source needs the id of its snapshot or volume"));
+    }
+    if capabilities.has(needed) {
+        return Ok(source);
+    }
+    Err(Status::invalid_argument(format!("this volume_content_source needs the capability {}", needed.name())))
+}
+
+/// Where the volume is made; none where volumes have no topology.
+fn place<'a>(
+    requirement: Option<&csi::TopologyRequirement>,
+    places: &'a Places,
+) -> Result<Option<&'a Topology>, Status> {
+    let Some(requirement) = requirement else { return Ok(places.first()) };
+    if places.is_empty() {
+        return Err(Status::invalid_argument("accessibility_requirements need --topology or --known-topology"));
+    }
+    let place = places.choose(requirement);
+    place.map(Some).ok_or_else(|| Status::resource_exhausted("no volumes are made in any of the requisite topologies"))
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), Status> {
     if name.is_empty() {
         return Err(Status::invalid_argument("name is required"));
     }
@@ -72,6 +104,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use csi_proto::csi::v1::volume_capability::access_mode::Mode;
     use csi_proto::csi::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+    use csi_proto::csi::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
     use tonic::Code;
 
     use super::*;
@@ -139,8 +172,37 @@ mod tests {
         for (name, change, code) in cases {
             let mut request = good();
             change(&mut request);
-            let result = check(&request, &capabilities, &Topology::default());
+            let result = check(&request, &capabilities, &Places::default(), &BTreeSet::new());
             assert_eq!(result.map_or_else(|status| status.code(), |_| Code::Ok), *code, "{name}");
+        }
+    }
+
+    fn copy_of(source: Type) -> csi::CreateVolumeRequest {
+        let source = csi::VolumeContentSource { r#type: Some(source) };
+        csi::CreateVolumeRequest { volume_content_source: Some(source), ..good() }
+    }
+
+    #[test]
+    fn a_source_needs_an_id_and_its_capability() {
+        let snapshot = |id: &str| Type::Snapshot(SnapshotSource { snapshot_id: id.to_owned() });
+        let volume = |id: &str| Type::Volume(VolumeSource { volume_id: id.to_owned() });
+        let (clones, snapshots) = ("CLONE_VOLUME", "CREATE_DELETE_SNAPSHOT");
+        let (s, v) = (ContentSource::Snapshot("s".into()), ContentSource::Volume("v".into()));
+        let cases = [
+            (snapshot("s"), snapshots, Ok(s)),
+            (snapshot("s"), clones, Err(Code::InvalidArgument)),
+            (snapshot(""), snapshots, Err(Code::InvalidArgument)),
+            (volume("v"), clones, Ok(v)),
+            (volume("v"), snapshots, Err(Code::InvalidArgument)),
+            (volume(""), clones, Err(Code::InvalidArgument)),
+        ];
+        assert_eq!(cases.len(), 6);
+        for (source, capability, expected) in cases {
+            let list = format!("CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,{capability}");
+            let capabilities = Capabilities::parse(&list).unwrap();
+            let wanted = check(&copy_of(source.clone()), &capabilities, &Places::default(), &BTreeSet::new());
+            let found = wanted.map(|wanted| wanted.source.unwrap()).map_err(|status| status.code());
+            assert_eq!(found, expected, "{source:?} with {capability}");
         }
     }
 
@@ -152,14 +214,16 @@ mod tests {
     #[test]
     fn a_volume_is_made_only_where_it_is_wanted() {
         let capabilities = Capabilities::parse(crate::capabilities::DEFAULT).unwrap();
-        let here = Topology::parse(&["zone=a".to_owned()]).unwrap();
-        for (zone, code) in [("a", Code::Ok), ("b", Code::ResourceExhausted)] {
-            let wanted = Topology::parse(&[format!("zone={zone}")]).unwrap().accessible().unwrap();
-            let requirement = csi::TopologyRequirement { requisite: vec![wanted], preferred: Vec::new() };
+        let zone = |zone: &str| Topology::parse(&[format!("zone={zone}")]).unwrap();
+        let places = Places::new(&zone("a"), vec![zone("b")]);
+        for (wanted, expected) in [("a", Ok(zone("a"))), ("b", Ok(zone("b"))), ("c", Err(Code::ResourceExhausted))] {
+            let requisite = vec![zone(wanted).accessible().unwrap()];
+            let requirement = csi::TopologyRequirement { requisite, preferred: Vec::new() };
             let request = csi::CreateVolumeRequest { accessibility_requirements: Some(requirement), ..good() };
-            let result = check(&request, &capabilities, &here);
-            assert_eq!(result.map_or_else(|status| status.code(), |_| Code::Ok), code, "{zone}");
+            let wanted = check(&request, &capabilities, &places, &BTreeSet::new());
+            assert_eq!(wanted.map(|wanted| wanted.place.unwrap()).map_err(|status| status.code()), expected);
         }
+        assert_eq!(check(&good(), &capabilities, &places, &BTreeSet::new()).unwrap().place, Some(zone("a")));
     }
 
     #[test]
@@ -167,6 +231,7 @@ mod tests {
         let mut request = good();
         request.secrets.insert("password".to_owned(), "hunter2".to_owned());
         let capabilities = Capabilities::parse(crate::capabilities::DEFAULT).unwrap();
-        assert!(!format!("{:?}", check(&request, &capabilities, &Topology::default()).unwrap()).contains("hunter2"));
+        let wanted = check(&request, &capabilities, &Places::default(), &BTreeSet::new()).unwrap();
+        assert!(!format!("{wanted:?}").contains("hunter2"));
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn check(
     request: &csi::ControllerPublishVolumeRequest,
     capabilities: &Capabilities,
 ) -> Result<Wanted, Status> {
-    let id = super::volume_id(&request.volume_id)?;
+    let id = super::volume_id("volume_id", &request.volume_id)?;
     let node_id = node_id(&request.node_id)?.ok_or_else(|| Status::invalid_argument("node_id is required"))?;
     let Some(capability) = &request.volume_capability else {
         return Err(Status::invalid_argument("volume_capability is required"));

@@ -1,49 +1,50 @@
 //! The state directory.
 //!
 //! ```text
-//! lock                 held by the driver that uses the directory
-//! volumes/<id>.json    one record each; a volume exists when its record does
-//! data/<id>/mount/     the content of a mount volume
-//! data/<id>/disk       the content of a block volume, sparse
-//! ephemeral/           inline volumes of the node (`node/ephemeral`)
+//! lock                     held by the driver that uses the directory
+//! volumes/<id>.json        one record each; a volume exists when its record does
+//! data/<id>/mount/         the content of a mount volume
+//! data/<id>/disk           the content of a block volume, sparse
+//! snapshots/<id>.json      the same of snapshots
+//! snapshot-data/<id>/…
+//! ephemeral/               inline volumes of the node (`node/ephemeral`)
 //! ```
-//! Order on disk: data before record on creation; record marked, data removed, record removed on deletion. Every
-//! step is synced before the next, so that whatever is cut off can be told apart and finished (`recovery`).
+//! Order on disk: data before record on creation; record marked, data removed, record removed on deletion. What is
+//! copied begins as a deletion: the marked record, the data, the record without the mark. Every step is synced before
+//! the next, so that whatever is cut off can be told apart and finished (`recovery`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::marker::PhantomData;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock, statvfs};
 
 use crate::error::Error;
-use crate::state::record::{Access, Record, VolumeId};
+use crate::state::Access;
+use crate::state::copy;
+use crate::state::kept::Kept;
+use crate::state::original::Original;
 
 /// Owner only: what pods see of a volume is mounted elsewhere.
 const PRIVATE: u32 = 0o700;
 /// The top of a mount volume, for pods of any user.
 const OPEN: u32 = 0o777;
 
-/// The volume and its record are gone.
+/// Record and data are gone.
 #[derive(Debug)]
 pub(super) struct Deleted;
 
+/// The lock of the state directory, held while it lives.
 #[derive(Debug)]
-pub(super) struct StateDir {
-    records: PathBuf,
-    data: PathBuf,
-    _lock: File,
-}
+pub(super) struct Lock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
 
-impl StateDir {
-    /// Makes the directory if it is missing, and takes its lock for the life of the value.
-    pub(super) fn open(dir: &Path) -> Result<Self, Error> {
-        let (records, data) = (dir.join("volumes"), dir.join("data"));
-        for dir in [dir, &records, &data] {
-            let made = DirBuilder::new().recursive(true).mode(PRIVATE).create(dir);
-            made.map_err(failed("create the directory", dir))?;
-        }
+impl Lock {
+    /// Makes the directory if it is missing, and takes its lock.
+    pub(super) fn take(dir: &Path) -> Result<Self, Error> {
+        make_dir(dir)?;
         let path = dir.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(failed("open the lock", &path))?;
@@ -54,8 +55,26 @@ impl StateDir {
                 failed("lock", &path)(error.into())
             }
         })?;
+        Ok(Self(lock))
+    }
+}
+
+/// The records of one kind and the data that belongs to them.
+#[derive(Debug)]
+pub(super) struct Shelf<R> {
+    records: PathBuf,
+    data: PathBuf,
+    _lock: Arc<Lock>,
+    _of: PhantomData<fn() -> R>,
+}
+
+impl<R: Kept> Shelf<R> {
+    pub(super) fn open(dir: &Path, lock: Arc<Lock>) -> Result<Self, Error> {
+        let (records, data) = (dir.join(R::RECORDS), dir.join(R::DATA));
+        make_dir(&records)?;
+        make_dir(&data)?;
         sync_dir(dir)?;
-        Ok(Self { records, data, _lock: lock })
+        Ok(Self { records, data, _lock: lock, _of: PhantomData })
     }
 
     pub(super) fn records_dir(&self) -> &Path {
@@ -66,8 +85,13 @@ impl StateDir {
         &self.data
     }
 
-    pub(super) fn data_of(&self, id: &VolumeId) -> PathBuf {
+    pub(super) fn data_of(&self, id: &R::Id) -> PathBuf {
         self.data.join(id.to_string())
+    }
+
+    /// The directory or file that holds the content.
+    pub(super) fn content(&self, record: &R) -> PathBuf {
+        self.data_of(record.id()).join(content_name(record.access()))
     }
 
     /// Bytes a new file could take.
@@ -77,29 +101,52 @@ impl StateDir {
         Ok(i64::try_from(stat.f_bavail.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX))
     }
 
-    /// Makes the volume. After an error there is no record, and data at most where space or rights were missing.
-    pub(super) fn create(&self, record: &Record) -> Result<(), Error> {
-        let data = self.data_of(&record.id);
-        let made =
-            make_data(&data, record).and_then(|()| sync_dir(&self.data)).and_then(|()| self.write_record(record));
+    /// Makes what the record says, as a copy or empty. After an error nothing of it is left, or what the next start
+    /// takes away.
+    pub(super) fn create(&self, record: &R, original: Option<&Original>) -> Result<(), Error> {
+        let Some(original) = original else {
+            let data = self.data_of(record.id());
+            let made = make_empty(&data, record).and_then(|()| self.write_record(record));
+            if made.is_err() {
+                // Best effort: what stays is empty and removed at the next start.
+                let _ = fs::remove_dir_all(&data);
+            }
+            return made;
+        };
+        self.write_record(&record.deleting())?;
+        let made = self.make_copy(record, original).and_then(|()| self.write_record(record));
         if made.is_err() {
-            // Best effort: what stays is empty and removed at the next start.
-            let _ = fs::remove_dir_all(&data);
+            // Best effort: the record is marked.
+            let _ = self.finish_delete(record.id());
         }
         made
     }
 
-    /// Removes the volume. The flag beside an error tells whether the record is marked as being deleted.
-    pub(super) fn delete(&self, record: &Record) -> Result<Deleted, (Error, bool)> {
-        if !record.deleting {
-            let marked = Record { deleting: true, ..record.clone() };
-            self.write_record(&marked).map_err(|error| (error, false))?;
-        }
-        self.finish_delete(&record.id).map_err(|error| (error, true))
+    fn make_copy(&self, record: &R, original: &Original) -> Result<(), Error> {
+        original.settle()?;
+        let data = self.data_of(record.id());
+        new_dir(&data)?;
+        let content = data.join(content_name(record.access()));
+        let copied = match record.access() {
+            Access::Mount => copy::directory(&original.content, &content),
+            Access::Block => copy::file(&original.content, &content)
+                .and_then(|disk| disk.set_len(size_of(record)).and_then(|()| disk.sync_all())),
+        };
+        copied.map_err(failed("make the copy", &content))?;
+        sync_dir(&data)?;
+        sync_dir(&self.data)
     }
 
-    /// Removes data and record of a volume marked as being deleted.
-    pub(super) fn finish_delete(&self, id: &VolumeId) -> Result<Deleted, Error> {
+    /// Removes it. The flag beside an error tells whether the record is marked as being deleted.
+    pub(super) fn delete(&self, record: &R) -> Result<Deleted, (Error, bool)> {
+        if !record.is_deleting() {
+            self.write_record(&record.deleting()).map_err(|error| (error, false))?;
+        }
+        self.finish_delete(record.id()).map_err(|error| (error, true))
+    }
+
+    /// Removes data and record of what is marked as being deleted.
+    pub(super) fn finish_delete(&self, id: &R::Id) -> Result<Deleted, Error> {
         let data = self.data_of(id);
         absent_is_fine(fs::remove_dir_all(&data)).map_err(failed("remove", &data))?;
         sync_dir(&self.data)?;
@@ -109,19 +156,19 @@ impl StateDir {
         Ok(Deleted)
     }
 
-    /// Replaces the record of a volume that exists.
-    pub(super) fn update(&self, record: &Record) -> Result<(), Error> {
+    /// Replaces the record of something that exists.
+    pub(super) fn update(&self, record: &R) -> Result<(), Error> {
         self.write_record(record)
     }
 
-    fn record_path(&self, id: &VolumeId) -> PathBuf {
+    fn record_path(&self, id: &R::Id) -> PathBuf {
         self.records.join(format!("{id}.json"))
     }
 
     /// Old or new after a crash, never in between.
-    fn write_record(&self, record: &Record) -> Result<(), Error> {
-        let path = self.record_path(&record.id);
-        let unfinished = self.records.join(format!(".{}.json", record.id));
+    fn write_record(&self, record: &R) -> Result<(), Error> {
+        let path = self.record_path(record.id());
+        let unfinished = self.records.join(format!(".{}.json", record.id()));
         let written = serde_json::to_vec_pretty(record).map_err(io::Error::from).and_then(|text| {
             let mut file = File::create(&unfinished)?;
             file.write_all(&text)?;
@@ -137,22 +184,42 @@ impl StateDir {
     }
 }
 
-fn make_data(data: &Path, record: &Record) -> Result<(), Error> {
-    DirBuilder::new().mode(PRIVATE).create(data).map_err(failed("create the directory", data))?;
-    match record.access {
+/// Synced together with the directory it is in.
+fn make_empty<R: Kept>(data: &Path, record: &R) -> Result<(), Error> {
+    new_dir(data)?;
+    let content = data.join(content_name(record.access()));
+    match record.access() {
         Access::Mount => {
-            let mount = data.join("mount");
-            let made = fs::create_dir(&mount).and_then(|()| fs::set_permissions(&mount, Permissions::from_mode(OPEN)));
-            made.map_err(failed("create the directory", &mount))?;
+            let open = || fs::set_permissions(&content, Permissions::from_mode(OPEN));
+            fs::create_dir(&content).and_then(|()| open()).map_err(failed("create the directory", &content))?;
         }
         Access::Block => {
-            let disk = data.join("disk");
-            let size = u64::try_from(record.capacity_bytes).unwrap_or_default();
-            let made = File::create_new(&disk).and_then(|file| file.set_len(size).and_then(|()| file.sync_all()));
-            made.map_err(failed("create the file", &disk))?;
+            let made = File::create_new(&content)
+                .and_then(|file| file.set_len(size_of(record)).and_then(|()| file.sync_all()));
+            made.map_err(failed("create the file", &content))?;
         }
     }
-    sync_dir(data)
+    sync_dir(data)?;
+    data.parent().map_or(Ok(()), sync_dir)
+}
+
+const fn content_name(access: Access) -> &'static str {
+    match access {
+        Access::Mount => "mount",
+        Access::Block => "disk",
+    }
+}
+
+fn size_of<R: Kept>(record: &R) -> u64 {
+    u64::try_from(record.bytes()).unwrap_or_default()
+}
+
+fn make_dir(dir: &Path) -> Result<(), Error> {
+    DirBuilder::new().recursive(true).mode(PRIVATE).create(dir).map_err(failed("create the directory", dir))
+}
+
+fn new_dir(dir: &Path) -> Result<(), Error> {
+    DirBuilder::new().mode(PRIVATE).create(dir).map_err(failed("create the directory", dir))
 }
 
 fn sync_dir(dir: &Path) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::fmt;
 use csi_proto::csi::v1::volume_capability::access_mode::Mode;
 use serde::{Deserialize, Serialize};
 
-use crate::state::{Record, VolumeError};
+use crate::state::{Record, StateError};
 
 /// CSI `node_id`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -76,19 +76,19 @@ pub(super) enum Admission {
 }
 
 /// Whether the volume may be published so. The capability is known to fit the volume.
-pub(super) fn admit(record: &Record, wanted: &Publication) -> Result<Admission, VolumeError> {
+pub(super) fn admit(record: &Record, wanted: &Publication) -> Result<Admission, StateError> {
     if let Some(same_node) = record.published.iter().find(|one| one.node_id == wanted.node_id) {
         if same_node == wanted {
             return Ok(Admission::Published);
         }
-        return Err(VolumeError::PublishedOtherwise {
+        return Err(StateError::PublishedOtherwise {
             id: record.id.clone(),
             node_id: wanted.node_id.clone(),
             existing: same_node.to_string(),
             wanted: wanted.to_string(),
         });
     }
-    let taken = |volume_is: &'static str| VolumeError::PublishedElsewhere {
+    let taken = |volume_is: &'static str| StateError::PublishedElsewhere {
         id: record.id.clone(),
         nodes: record.published_nodes().join(", "),
         volume_is,
@@ -110,24 +110,17 @@ pub(super) fn admit(record: &Record, wanted: &Publication) -> Result<Admission, 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use std::collections::BTreeMap;
-
     use tonic::{Code, Status};
 
     use super::*;
-    use crate::state::{Access, SizeRange, Wanted};
+    use crate::state::{SizeRange, Wanted};
 
     fn at(node: &str, access_mode: Mode, readonly: bool) -> Publication {
         Publication { node_id: NodeId::from(node), access_mode, readonly }
     }
 
     fn volume(published: &[Publication]) -> Record {
-        let wanted = Wanted {
-            name: "a".to_owned(),
-            size: SizeRange { required: 5, limit: None },
-            access: Access::Mount,
-            parameters: BTreeMap::new(),
-        };
+        let wanted = Wanted { name: "a".to_owned(), size: SizeRange { required: 5, limit: None }, ..Wanted::default() };
         Record { published: published.to_vec(), ..Record::new(wanted, 0, 5) }
     }
 

@@ -6,10 +6,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::state::{Publication, VolumeError};
-
-/// Version of the record format this driver writes.
-pub(super) const FORMAT: u32 = 1;
+use crate::state::kept::{FORMAT, Kept};
+use crate::state::{Publication, SnapshotId, StateError};
+use crate::topology::Topology;
 
 /// Size of a volume whose request leaves it open: 1 GiB.
 const DEFAULT_SIZE: i64 = 1 << 30;
@@ -35,9 +34,11 @@ impl fmt::Display for VolumeId {
 
 /// How a volume is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(Default))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Access {
     /// A directory.
+    #[cfg_attr(test, default)]
     Mount,
     /// A sparse file, to be a loop device.
     Block,
@@ -54,14 +55,26 @@ impl fmt::Display for Access {
 
 /// CSI `capacity_range`, checked: bytes, 0 required means open, limit ≥ required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct SizeRange {
     pub(crate) required: i64,
     pub(crate) limit: Option<i64>,
 }
 
 impl SizeRange {
+    /// The same range without the sizes that cannot hold `bytes`. A source larger than required makes the volume
+    /// larger (CSI "CreateVolumeRequest.capacity_range" with a content source), up to the limit.
+    pub(super) fn of_at_least(self, bytes: i64) -> Result<Self, StateError> {
+        match self.limit {
+            Some(limit) if limit < bytes => {
+                Err(StateError::Size(format!("the content source has {bytes} bytes, the limit is {limit}")))
+            }
+            _ => Ok(Self { required: self.required.max(bytes), ..self }),
+        }
+    }
+
     /// The size to give, with `capacity` bytes for all volumes and `free` of them left.
-    pub(super) fn choose(self, access: Access, capacity: Option<i64>, free: Option<i64>) -> Result<i64, VolumeError> {
+    pub(super) fn choose(self, access: Access, capacity: Option<i64>, free: Option<i64>) -> Result<i64, StateError> {
         let limit = self.limit.unwrap_or(i64::MAX);
         let size = match (self.required, access) {
             (0, Access::Mount) => DEFAULT_SIZE.min(limit).min(free.unwrap_or(i64::MAX).max(1)),
@@ -70,15 +83,15 @@ impl SizeRange {
             (required, Access::Block) => whole_sectors(required),
         };
         if size > limit || size < self.required.max(1) {
-            return Err(VolumeError::Size(format!(
+            return Err(StateError::Size(format!(
                 "block volumes are whole sectors of {SECTOR} bytes, and none fits the range"
             )));
         }
         match (capacity, free) {
             (Some(capacity), _) if size > capacity => {
-                Err(VolumeError::Size(format!("{size} bytes are more than all of --capacity, {capacity}")))
+                Err(StateError::Size(format!("{size} bytes are more than all of --capacity, {capacity}")))
             }
-            (_, Some(free)) if size > free => Err(VolumeError::Full { wanted: size, free: free.max(0) }),
+            (_, Some(free)) if size > free => Err(StateError::Full { wanted: size, free: free.max(0) }),
             _ => Ok(size),
         }
     }
@@ -93,17 +106,43 @@ const fn whole_sectors(bytes: i64) -> i64 {
     bytes.saturating_add(SECTOR - 1) / SECTOR * SECTOR
 }
 
+/// CSI `VolumeContentSource`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ContentSource {
+    Snapshot(SnapshotId),
+    /// Another volume of this driver.
+    Volume(VolumeId),
+}
+
+impl fmt::Display for ContentSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ContentSource::Snapshot(id) => write!(f, "snapshot {id}"),
+            ContentSource::Volume(id) => write!(f, "volume {id}"),
+        }
+    }
+}
+
 /// A volume that is wanted.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) size: SizeRange,
     pub(crate) access: Access,
     pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) mutable_parameters: BTreeMap<String, String>,
+    pub(crate) source: Option<ContentSource>,
+    /// Where to make it; none where volumes have no topology.
+    pub(crate) place: Option<Topology>,
+    /// All places where it may be; none means anywhere.
+    pub(crate) requisite: Vec<Topology>,
 }
 
 impl Wanted {
-    /// Why an existing volume of that name is not the wanted one (CSI "CreateVolume Errors", `ALREADY_EXISTS`).
+    /// Why an existing volume of that name is not the wanted one (CSI "CreateVolume Errors", `ALREADY_EXISTS`). Mutable
+    /// parameters may have been changed since it was made.
     pub(super) fn conflict_with(&self, record: &Record) -> Option<String> {
         if self.access != record.access {
             Some(format!("is a {} volume", record.access))
@@ -111,9 +150,23 @@ impl Wanted {
             Some(format!("has {} bytes", record.capacity_bytes))
         } else if self.parameters != record.parameters {
             Some("was created with other parameters".to_owned())
+        } else if self.source != record.source {
+            Some(
+                record
+                    .source
+                    .as_ref()
+                    .map_or("was created empty".to_owned(), |source| format!("is a copy of {source}")),
+            )
+        } else if !self.allows(record.place.as_ref()) {
+            Some("is in none of the requisite topologies".to_owned())
         } else {
             None
         }
+    }
+
+    /// Whether a volume in that place is as good.
+    fn allows(&self, place: Option<&Topology>) -> bool {
+        self.requisite.is_empty() || place.is_none_or(|place| self.requisite.iter().any(|one| place.is_in(one)))
     }
 }
 
@@ -130,6 +183,15 @@ pub(crate) struct Record {
     pub(crate) access: Access,
     /// As they were requested, to tell a repeated request from another one.
     pub(crate) parameters: BTreeMap<String, String>,
+    /// As they are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) mutable_parameters: BTreeMap<String, String>,
+    /// What it was made of, which may be gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<ContentSource>,
+    /// Where it is; none in a record without topology.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) place: Option<Topology>,
     /// Where it is published to, in the order of the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) published: Vec<Publication>,
@@ -148,6 +210,9 @@ impl Record {
             capacity_bytes,
             access: wanted.access,
             parameters: wanted.parameters,
+            mutable_parameters: wanted.mutable_parameters,
+            source: wanted.source,
+            place: wanted.place,
             published: Vec::new(),
             deleting: false,
         }
@@ -155,6 +220,46 @@ impl Record {
 
     pub(crate) fn published_nodes(&self) -> Vec<String> {
         self.published.iter().map(|one| one.node_id.to_string()).collect()
+    }
+}
+
+impl Kept for Record {
+    type Id = VolumeId;
+
+    const KIND: &'static str = "volume";
+    const RECORDS: &'static str = "volumes";
+    const DATA: &'static str = "data";
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+
+    fn id(&self) -> &VolumeId {
+        &self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    fn bytes(&self) -> i64 {
+        self.capacity_bytes
+    }
+
+    fn access(&self) -> Access {
+        self.access
+    }
+
+    fn is_deleting(&self) -> bool {
+        self.deleting
+    }
+
+    fn deleting(&self) -> Self {
+        Self { deleting: true, ..self.clone() }
     }
 }
 
@@ -199,12 +304,34 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_is_as_large_as_its_source() {
+        let cases = [
+            // required, limit, source → size or code
+            (0, None, 7, Ok(7)),
+            (5, None, 7, Ok(7)),
+            (9, None, 7, Ok(9)),
+            (5, Some(7), 7, Ok(7)),
+            (5, Some(6), 7, Err(Code::OutOfRange)),
+        ];
+        for (required, limit, source, expected) in cases {
+            let size = SizeRange { required, limit }.of_at_least(source);
+            let size = size.and_then(|size| size.choose(Access::Mount, None, None));
+            assert_eq!(size.map_err(|error| Status::from(error).code()), expected, "{required} {limit:?} {source}");
+        }
+    }
+
+    #[test]
     fn a_repeated_request_fits_and_another_one_does_not() {
+        let here = Topology::parse(&["zone=a".to_owned()]).unwrap();
         let wanted = Wanted {
             name: "a".to_owned(),
             size: SizeRange { required: 5, limit: Some(9) },
-            access: Access::Mount,
             parameters: BTreeMap::from([("tier".to_owned(), "fast".to_owned())]),
+            mutable_parameters: BTreeMap::from([("iops".to_owned(), "5".to_owned())]),
+            source: Some(ContentSource::Volume(VolumeId::from("v"))),
+            place: Some(here.clone()),
+            requisite: vec![here],
+            ..Wanted::default()
         };
         let record = Record::new(wanted.clone(), 0, 5);
         let fits = |change: fn(&mut Wanted)| {
@@ -219,5 +346,10 @@ mod tests {
         assert!(!fits(|wanted| wanted.size = SizeRange { required: 0, limit: Some(4) }));
         assert!(!fits(|wanted| wanted.access = Access::Block));
         assert!(!fits(|wanted| wanted.parameters.clear()));
+        assert!(!fits(|wanted| wanted.source = None));
+        assert!(!fits(|wanted| wanted.source = Some(ContentSource::Snapshot(SnapshotId::from("v")))));
+        assert!(!fits(|wanted| wanted.requisite = vec![Topology::parse(&["zone=b".to_owned()]).unwrap()]));
+        assert!(fits(|wanted| wanted.requisite.clear()));
+        assert!(fits(|wanted| wanted.mutable_parameters.clear()));
     }
 }

@@ -1,5 +1,5 @@
-//! What is done at the start with the state an earlier process left: half-made volumes are taken away, begun
-//! deletions finished, everything else kept.
+//! What is done at the start with the state an earlier process left: what is half made is taken away, begun deletions
+//! are finished, everything else is kept.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,25 +9,26 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::state::files::{StateDir, failed};
-use crate::state::record::{FORMAT, Record, VolumeId};
+use crate::state::files::{Shelf, failed};
+use crate::state::kept::{FORMAT, Kept};
 
-/// The volumes that exist, in no order.
-pub(super) fn recover(files: &StateDir) -> Result<Vec<Record>, Error> {
-    let mut records: Vec<Record> = Vec::new();
+/// The records of what exists, in no order.
+pub(super) fn recover<R: Kept>(files: &Shelf<R>) -> Result<Vec<R>, Error> {
+    let mut records: Vec<R> = Vec::new();
     for path in entries(files.records_dir())? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with('.') {
             fs::remove_file(&path).map_err(failed("remove the unfinished record", &path))?;
             continue;
         }
-        let record = read(&path)?;
-        if record.deleting {
-            tracing::info!(volume = %record.id, "finishing a deletion that was begun");
-            files.finish_delete(&record.id)?;
+        let record: R = read(&path)?;
+        let id = record.id();
+        if record.is_deleting() {
+            tracing::info!(%id, "removing a {} whose deletion was begun or whose copy was not finished", R::KIND);
+            files.finish_delete(id)?;
         } else {
-            if !files.data_of(&record.id).exists() {
-                tracing::warn!(volume = %record.id, name = record.name, "the data of this volume is missing");
+            if !files.data_of(id).exists() {
+                tracing::warn!(%id, name = record.name(), "the data of this {} is missing", R::KIND);
             }
             records.push(record);
         }
@@ -37,33 +38,33 @@ pub(super) fn recover(files: &StateDir) -> Result<Vec<Record>, Error> {
     Ok(records)
 }
 
-fn read(path: &Path) -> Result<Record, Error> {
+fn read<R: Kept>(path: &Path) -> Result<R, Error> {
     let unreadable = |reason: String| Error::Record { path: path.to_owned(), reason };
     let text = fs::read(path).map_err(failed("read the record", path))?;
-    let record: Record = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
-    if record.format != FORMAT {
+    let record: R = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+    if record.format() != FORMAT {
         return Err(unreadable(format!(
             "format {} is not {FORMAT}, another version of the driver wrote it",
-            record.format
+            record.format()
         )));
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    if record.id != VolumeId::from(stem.as_ref()) || Uuid::parse_str(&stem).is_err() {
-        return Err(unreadable(format!("it is the record of volume {}", record.id)));
+    if *record.id() != R::Id::from(&stem) || Uuid::parse_str(&stem).is_err() {
+        return Err(unreadable(format!("it is the record of {} {}", R::KIND, record.id())));
     }
     Ok(record)
 }
 
 /// Two records of one name or one sequence number cannot come from this driver.
-fn refuse_doubles(files: &StateDir, records: &[Record]) -> Result<(), Error> {
+fn refuse_doubles<R: Kept>(files: &Shelf<R>, records: &[R]) -> Result<(), Error> {
     let mut names = HashMap::new();
     let mut sequences = HashMap::new();
     for record in records {
-        let double = names.insert(&record.name, &record.id).or(sequences.insert(record.sequence, &record.id));
-        if let Some(other) = double {
+        let id = record.id();
+        if let Some(other) = names.insert(record.name(), id).or(sequences.insert(record.sequence(), id)) {
             return Err(Error::Record {
-                path: files.records_dir().join(format!("{}.json", record.id)),
-                reason: format!("volume {other} has the same name or sequence number"),
+                path: files.records_dir().join(format!("{id}.json")),
+                reason: format!("{} {other} has the same name or sequence number", R::KIND),
             });
         }
     }
@@ -72,18 +73,18 @@ fn refuse_doubles(files: &StateDir, records: &[Record]) -> Result<(), Error> {
 
 /// Data without a record is that of a creation that was cut off, which nobody has been told of. Should it hold
 /// anything all the same, it is kept: a lost record is no reason to lose the data.
-fn drop_orphans(files: &StateDir, records: &[Record]) -> Result<(), Error> {
+fn drop_orphans<R: Kept>(files: &Shelf<R>, records: &[R]) -> Result<(), Error> {
     for path in entries(files.data_dir())? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let known = records.iter().any(|record| record.id == VolumeId::from(name.as_ref()));
+        let known = records.iter().any(|record| *record.id() == R::Id::from(&name));
         if known {
             continue;
         }
         if Uuid::parse_str(&name).is_ok() && is_unused(&path) {
-            tracing::info!(path = %path.display(), "removing a volume that was never finished");
-            fs::remove_dir_all(&path).map_err(failed("remove the unfinished volume", &path))?;
+            tracing::info!(path = %path.display(), "removing a {} that was never finished", R::KIND);
+            fs::remove_dir_all(&path).map_err(failed("remove what is unfinished", &path))?;
         } else {
-            tracing::warn!(path = %path.display(), "belongs to no volume and is kept, since it is not empty");
+            tracing::warn!(path = %path.display(), "belongs to no {} and is kept, since it is not empty", R::KIND);
         }
     }
     Ok(())

@@ -97,6 +97,35 @@ async fn a_device_keeps_what_was_written_and_is_free_afterwards() {
 }
 
 #[tokio::test]
+async fn a_snapshot_of_a_volume_in_use_has_what_was_written_to_its_device() {
+    if !ready("devices::a_snapshot_of_a_volume_in_use_has_what_was_written_to_its_device").await {
+        return;
+    }
+    let capabilities = format!("{CAPABILITIES},CREATE_DELETE_SNAPSHOT,CLONE_VOLUME");
+    let driver = Driver::start(&[capabilities.as_str()]).await;
+    let dir = driver.dir.path().to_owned();
+    let _cleanup = Cleanup(dir.clone());
+    let (mut node, pod) = (driver.node().await, volume(&driver).await);
+    pod.stage(&mut node).await.unwrap();
+    pod.publish(&mut node).await.unwrap();
+    let mut device = OpenOptions::new().write(true).open(driver.path("target")).unwrap();
+    // Not synced by the one who writes.
+    device.write_all(b"written").unwrap();
+    let request = csi::CreateSnapshotRequest {
+        name: "s".to_owned(),
+        source_volume_id: pod.publish.volume_id.clone(),
+        ..csi::CreateSnapshotRequest::default()
+    };
+    let snapshot = driver.controller().await.create_snapshot(request).await.unwrap().into_inner().snapshot.unwrap();
+    let disk = fs::read(driver.path(&format!("state/snapshot-data/{}/disk", snapshot.snapshot_id))).unwrap();
+    assert_eq!((&disk[..7], disk.len()), (&b"written"[..], usize::try_from(SIZE).unwrap()));
+    drop(device);
+    pod.unpublish(&mut node).await.unwrap();
+    pod.unstage(&mut node).await.unwrap();
+    freed_below(&dir).await;
+}
+
+#[tokio::test]
 async fn a_read_only_target_cannot_be_written_to() {
     if !ready("devices::a_read_only_target_cannot_be_written_to").await {
         return;

@@ -1,6 +1,7 @@
 //! The driver as a process, through its socket.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod copying;
 mod devices;
 mod driver;
 mod mounting;

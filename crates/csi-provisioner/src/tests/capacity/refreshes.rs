@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use csi_proto::csi::v1::{GetCapacityRequest, Topology, Volume};
+use csi_proto::csi::v1::GetCapacityRequest;
+use csi_proto::csi::v1::plugin_capability::service::Type as PluginService;
 use fake_driver::{Rpc, Step};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use tonic::Code;
 
 use super::super::objects::{claim, volume, with};
 use super::super::scene::Scene;
-use super::pool::{POLL, Pool, add_class, add_zone, flags, late, scene};
+use super::pool::{POLL, Pool, add_class, add_pod, add_zone, flags, late, scene};
 use crate::settings::CapacityFlags;
 
 /// Two classes in two zones, all asked for once; the next poll is days away.
@@ -145,12 +146,25 @@ async fn the_place_of_a_reclaimed_volume_is_refreshed_as_the_api_server_tells_it
 
 #[tokio::test(start_paused = true)]
 async fn the_place_of_a_new_volume_is_refreshed() {
-    let scene = start().await;
-    let capacity = scene.process.capacity.as_ref().unwrap().metrics.at_work().unwrap();
-    let at = |zone: &str| Topology { segments: [("zone".to_owned(), zone.to_owned())].into() };
-    let volume = Volume { accessible_topology: vec![at("a")], ..Volume::default() };
-    for topology in &volume.accessible_topology {
-        capacity.refresh_segment(&Segment::from(topology));
-    }
+    let pool = Pool::default();
+    let scene = Scene::arranged(
+        |settings| {
+            settings.capacity = Some(CapacityFlags { poll_interval: 10_000 * POLL, ..flags() });
+        },
+        |api, driver| {
+            driver
+                .configure(|identity| identity.plugin_capabilities.push(PluginService::VolumeAccessibilityConstraints));
+            pool.serve(driver);
+            add_pod(api);
+            add_zone(api, "a");
+            add_zone(api, "b");
+            add_class(api, late("fast", 1));
+            add_class(api, late("slow", 2));
+        },
+    )
+    .await;
+    scene.pass(Duration::from_secs(30)).await;
+    scene.add_claim(selected("data", "fast"));
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 1).await;
     assert_eq!(asked_again(&scene).await, ["1 a", "2 a"]);
 }

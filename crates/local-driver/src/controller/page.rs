@@ -1,27 +1,26 @@
-//! Paging of `ListVolumes`. A token names the creation after which the next page begins, so that a volume deleted
-//! between two pages does not invalidate it.
+//! Paging of `ListVolumes` and `ListSnapshots`. A token names the creation after which the next page begins, so that what
+//! is deleted between two pages does not invalidate it.
 
-use csi_proto::csi::v1 as csi;
 use tonic::Status;
 
 /// Which part of the list is asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    /// Sequence number of the last volume of the page before.
+    /// Sequence number of the last entry of the page before.
     pub(super) after: Option<u64>,
     /// Most entries to return.
     pub(super) limit: usize,
 }
 
 impl Page {
-    /// ABORTED for a token this driver did not make (CSI "`ListVolumes` Errors").
-    pub(super) fn of(request: &csi::ListVolumesRequest) -> Result<Self, Status> {
-        let limit = match usize::try_from(request.max_entries) {
+    /// ABORTED for a token this driver did not make (CSI "`ListVolumes` Errors", "`ListSnapshots` Errors").
+    pub(super) fn of(max_entries: i32, starting_token: &str) -> Result<Self, Status> {
+        let limit = match usize::try_from(max_entries) {
             Ok(0) => usize::MAX,
             Ok(limit) => limit,
             Err(_) => return Err(Status::invalid_argument("max_entries must not be negative")),
         };
-        let after = match request.starting_token.as_str() {
+        let after = match starting_token {
             "" => None,
             token => Some(sequence(token).ok_or_else(|| Status::aborted("starting_token is not one of this driver"))?),
         };
@@ -29,7 +28,7 @@ impl Page {
     }
 }
 
-/// The token for the page after the volume with this sequence number.
+/// The token for the page after the entry with this sequence number.
 pub(super) fn token(after: u64) -> String {
     format!("after-{after}")
 }
@@ -47,8 +46,7 @@ mod tests {
     use super::*;
 
     fn page(max_entries: i32, starting_token: &str) -> Result<Page, Code> {
-        let request = csi::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() };
-        Page::of(&request).map_err(|status| status.code())
+        Page::of(max_entries, starting_token).map_err(|status| status.code())
     }
 
     #[test]
