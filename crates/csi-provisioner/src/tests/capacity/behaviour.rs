@@ -228,6 +228,7 @@ async fn a_provisioner_of_one_node_knows_one_segment_and_its_own_objects() {
         |settings| {
             settings.capacity = Some(flags());
             settings.node = Some(NodeFlags {
+                place: None,
                 name: NodeName::from("n1"),
                 immediate_binding: true,
                 base_delay: Duration::from_secs(20),
