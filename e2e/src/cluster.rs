@@ -13,6 +13,7 @@ use kube::{
     Api,
     api::{ObjectMeta, PostParams},
 };
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -234,6 +235,14 @@ impl Cluster {
     /// When the API server refuses an object.
     pub async fn grant(&self, account: &Account, rules: &[OptionalRule]) -> Result<()> {
         rbac::grant(&self.client().await?, &account.namespace, &account.name, rules).await
+    }
+
+    /// Creates an object of any kind that is served, unless it exists.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn create(&self, object: &Value) -> Result<()> {
+        documents::create(&self.client().await?, object).await
     }
 
     /// Makes the API server serve VolumeSnapshots with their contents and classes. Nothing looks after them: what is

@@ -69,6 +69,20 @@ impl ControllerCalls {
         Ok(response.volume.context("an answer without a volume")?.volume_id)
     }
 
+    /// Takes a snapshot of a volume and gives its handle.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub async fn create_snapshot(&self, name: &str, handle: &str) -> Result<String> {
+        let request = csi::CreateSnapshotRequest {
+            source_volume_id: handle.to_owned(),
+            name: name.to_owned(),
+            ..csi::CreateSnapshotRequest::default()
+        };
+        let response = self.client.create_snapshot(request).await?;
+        Ok(response.snapshot.context("an answer without a snapshot")?.snapshot_id)
+    }
+
     /// Publishes a volume to a node.
     ///
     /// # Errors

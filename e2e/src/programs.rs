@@ -97,6 +97,10 @@ pub const MOCK_DRIVER: GoProgram =
 pub const KUBELET_DIAL: GoProgram =
     GoProgram { name: "kubelet-dial", module: "kubelet-dial", package: ".", link_flags: STRIPPED, takes: "1 minute" };
 
+/// Answers with what the Go library makes of volumes and classes of in-tree plugins.
+pub const TRANSLATION: GoProgram =
+    GoProgram { name: "translation", module: "translation", package: ".", link_flags: STRIPPED, takes: "1 minute" };
+
 /// Everything the tests and the demo run.
 pub const ALL: &[GoProgram] = &[
     ETCD,
@@ -107,6 +111,7 @@ pub const ALL: &[GoProgram] = &[
     GO_CSI_ATTACHER,
     MOCK_DRIVER,
     KUBELET_DIAL,
+    TRANSLATION,
 ];
 
 /// Path of a program, built first when the cache does not have it. Blocks for minutes then; others that need a

@@ -36,11 +36,8 @@ pub(crate) enum SourceError {
     NotCsi,
     #[error("the volume belongs to CSI driver {driver}: name that driver in spec.attacher")]
     OtherDriver { driver: String },
-    #[error(
-        "the volume has a source of {plugin}, and migration to CSI is not supported by this csi-attacher yet: keep the Go \
-         csi-attacher for this driver"
-    )]
-    InTree { plugin: &'static str },
+    #[error("the volume cannot be translated for its CSI driver: {0}")]
+    Untranslatable(Box<csi_translation::Error>),
 }
 
 /// Why a volume is not attached, or not detached. All of them are tried again with growing delay, for ever.

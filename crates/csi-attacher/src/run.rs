@@ -6,6 +6,7 @@ use std::sync::Arc;
 use csi_client::Handshake;
 use sidecar::feature_gates::FeatureGates;
 use sidecar::{Boot, Exit, Metrics, Shutdown, Started, kube_config, leading, logging, process_env};
+use storage_kube::in_tree::InTreePlugin;
 
 use crate::args::{AttacherArgs, Config, FEATURE_GATES};
 use crate::caches::Caches;
@@ -52,6 +53,7 @@ async fn serve(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         handshake: Handshake::ControllerIfServed,
         timeout: config.timeout,
         longest_logged_response: config.max_grpc_log_length,
+        replaces_a_plugin: |driver| InTreePlugin::replaced_by(driver).is_some(),
         lock_name,
     };
     let serve = boot.serve(metrics, |started| {

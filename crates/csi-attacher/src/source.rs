@@ -7,7 +7,6 @@ use storage_kube::wire::PersistentVolume;
 
 use crate::attachment::Attachment;
 use crate::error::SourceError;
-use crate::migration;
 use crate::records::{AttachmentSource, VolumeRecord, VolumeSource};
 use crate::term_context::TermContext;
 
@@ -64,8 +63,8 @@ async fn known_or_live(term: &TermContext, name: &VolumeName) -> Result<Option<A
 /// What the driver calls the volume.
 pub(crate) fn handle(volume: &VolumeRecord) -> Result<VolumeHandle, SourceError> {
     match &volume.source {
-        VolumeSource::Driver(handle) => Ok(handle.clone()),
-        VolumeSource::InTree(plugin) => migration::handle(*plugin),
+        VolumeSource::Driver(handle) | VolumeSource::Migrated(handle) => Ok(handle.clone()),
+        VolumeSource::Untranslatable(why) => Err(SourceError::Untranslatable(why.clone())),
         VolumeSource::OtherDriver(driver) => Err(SourceError::OtherDriver { driver: driver.to_string() }),
         VolumeSource::NotCsi => Err(SourceError::NotCsi),
     }

@@ -14,6 +14,7 @@ mod left_behind;
 mod listings;
 mod lost_answers;
 mod memory;
+mod migration;
 mod nodes;
 mod objects;
 mod patches;

@@ -27,10 +27,12 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// Sends the request and waits for its answer, at most as long as the timeout. Dropped, it resets the stream.
+    /// `migrated`: for the label of that name.
     pub(crate) async fn unary<Req, Resp>(
         &self,
         generation: &Generation,
         method: &'static str,
+        migrated: bool,
         request: Req,
     ) -> Result<Resp, CallError>
     where
@@ -40,7 +42,7 @@ impl Caller {
         observe::request(method, &request);
         let started = Instant::now();
         let outcome = self.send(generation, method, request).await;
-        observe::response(&self.metrics, method, &outcome, started.elapsed());
+        observe::response(&self.metrics, method, migrated, &outcome, started.elapsed());
         outcome
     }
 

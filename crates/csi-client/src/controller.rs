@@ -52,11 +52,12 @@ pub struct ControllerClient {
     shared: Arc<Shared>,
     admission: Arc<dyn Admission>,
     in_flight: Arc<AtomicUsize>,
+    migrated: bool,
 }
 
 impl ControllerClient {
     pub(crate) fn new(shared: Arc<Shared>, admission: Arc<dyn Admission>) -> Self {
-        Self { shared, admission, in_flight: Arc::default() }
+        Self { shared, admission, in_flight: Arc::default(), migrated: false }
     }
 
     /// The same client with one more condition: what a call was decided for must still hold when it is sent, which may be a
@@ -64,7 +65,14 @@ impl ControllerClient {
     #[must_use]
     pub fn provided(&self, condition: Arc<dyn Admission>) -> Self {
         let admission = Arc::new(Both(Arc::clone(&self.admission), condition));
-        Self { shared: Arc::clone(&self.shared), admission, in_flight: Arc::clone(&self.in_flight) }
+        Self { admission, ..self.clone() }
+    }
+
+    /// The same client for calls about an object that the driver takes over from a plugin built into Kubernetes, or not: they
+    /// are counted apart ([`CallMetrics::label_migrated`](crate::CallMetrics::label_migrated)).
+    #[must_use]
+    pub fn for_migrated(&self, migrated: bool) -> Self {
+        Self { migrated, ..self.clone() }
     }
 
     /// Calls that were admitted and have neither ended nor been dropped.
@@ -92,7 +100,7 @@ impl ControllerClient {
                 return Err(CallError::Denied { method, reason: "its admission was withdrawn".to_owned() });
             };
             let in_flight = InFlight::enter(&self.in_flight);
-            match self.shared.caller.unary(&generation, method, request.clone()).await {
+            match self.shared.caller.unary(&generation, method, self.migrated, request.clone()).await {
                 Err(unsent) if !unsent.was_sent() => drop(in_flight),
                 outcome => return outcome,
             }

@@ -2,25 +2,27 @@
 //!
 //! Only calls that were sent are counted.
 
+mod operations;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use csi_proto::Sanitize;
-use prometheus::{HistogramOpts, HistogramVec, Registry};
+use prometheus::Registry;
 use tonic::Code;
+
+use operations::Operations;
 
 use crate::status_text::code_name;
 use crate::{CallError, DriverName, Error};
 
 const NAME: &str = "csi_sidecar_operations_seconds";
-const HELP: &str = "[ALPHA] Container Storage Interface operation duration with gRPC error code status total";
-const BUCKETS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 
 /// The histogram `csi_sidecar_operations_seconds`, with name, labels, buckets and help of csi-lib-utils. Clones share it.
 #[derive(Clone)]
 pub struct CallMetrics {
     /// `None` where nobody reads the figures.
-    seconds: Option<HistogramVec>,
+    operations: Option<Operations>,
     driver: Arc<OnceLock<DriverName>>,
     /// Characters.
     longest_logged: Arc<OnceLock<usize>>,
@@ -30,16 +32,14 @@ impl CallMetrics {
     /// Registers the histogram. One per registry and driver; [`Error::Metrics`] otherwise.
     pub fn register(registry: &Registry) -> Result<Self, Error> {
         let failed = |source| Error::Metrics { name: NAME, source };
-        let options = HistogramOpts::new(NAME, HELP).buckets(BUCKETS.to_vec());
-        let labels = ["driver_name", "method_name", "grpc_status_code"];
-        let seconds = HistogramVec::new(options, &labels).map_err(failed)?;
-        registry.register(Box::new(seconds.clone())).map_err(failed)?;
-        Ok(Self { seconds: Some(seconds), driver: Arc::default(), longest_logged: Arc::default() })
+        let operations = Operations::new(NAME).map_err(failed)?;
+        registry.register(Box::new(operations.clone())).map_err(failed)?;
+        Ok(Self { operations: Some(operations), driver: Arc::default(), longest_logged: Arc::default() })
     }
 
     /// Counts nothing: for programs that serve no metrics.
     pub fn none() -> Self {
-        Self { seconds: None, driver: Arc::default(), longest_logged: Arc::default() }
+        Self { operations: None, driver: Arc::default(), longest_logged: Arc::default() }
     }
 
     /// From here on the logs show no more than this many characters of a response.
@@ -54,15 +54,25 @@ impl CallMetrics {
         }
     }
 
-    /// From here on calls are counted under this name. The first name stays.
-    pub fn name_driver(&self, name: &DriverName) {
-        self.driver.get_or_init(|| name.clone());
+    /// Calls to a driver with a name of which this is true get the label `migrated`: whether they were for an object that
+    /// the driver takes over from a plugin built into Kubernetes. The first function stays.
+    pub fn label_migrated(&self, replaces_a_plugin: fn(&str) -> bool) {
+        if let Some(operations) = &self.operations {
+            operations.label_migrated(replaces_a_plugin);
+        }
     }
 
-    fn record(&self, method: &str, code: Code, took: Duration) {
-        let Some(seconds) = &self.seconds else { return };
-        let driver = self.driver.get().map_or("unknown-driver", AsRef::as_ref);
-        seconds.with_label_values(&[driver, method, code_name(code)]).observe(took.as_secs_f64());
+    /// From here on calls are counted under this name. The first name stays.
+    pub fn name_driver(&self, name: &DriverName) {
+        let name = self.driver.get_or_init(|| name.clone());
+        if let Some(operations) = &self.operations {
+            operations.driver_is(name.as_ref());
+        }
+    }
+
+    fn record(&self, method: &str, code: Code, migrated: bool, took: Duration) {
+        let Some(operations) = &self.operations else { return };
+        operations.record(self.driver.get().map(AsRef::as_ref), method, code_name(code), migrated, took);
     }
 }
 
@@ -73,18 +83,19 @@ pub(crate) fn request<T: Sanitize>(method: &'static str, request: &T) {
 pub(crate) fn response<T: Sanitize>(
     metrics: &CallMetrics,
     method: &'static str,
+    migrated: bool,
     outcome: &Result<T, CallError>,
     took: Duration,
 ) {
     match outcome {
         Ok(response) => {
             tracing::trace!(method, response = metrics.shown(response.sanitized()), "GRPC response");
-            metrics.record(method, Code::Ok, took);
+            metrics.record(method, Code::Ok, migrated, took);
         }
         Err(error) => {
             tracing::trace!(method, err = %error, "GRPC response");
             if error.was_sent() {
-                metrics.record(method, error.code(), took);
+                metrics.record(method, error.code(), migrated, took);
             }
         }
     }
@@ -105,10 +116,10 @@ mod tests {
     fn the_histogram_looks_as_in_the_go_sidecars() {
         let registry = Registry::new();
         let metrics = CallMetrics::register(&registry).unwrap();
-        metrics.record("/csi.v1.Identity/Probe", Code::Ok, Duration::from_millis(200));
+        metrics.record("/csi.v1.Identity/Probe", Code::Ok, false, Duration::from_millis(200));
         metrics.name_driver(&DriverName::from("a.example.com".to_owned()));
         metrics.name_driver(&DriverName::from("b.example.com".to_owned()));
-        metrics.record("/csi.v1.Controller/CreateVolume", Code::DeadlineExceeded, Duration::from_secs(20));
+        metrics.record("/csi.v1.Controller/CreateVolume", Code::DeadlineExceeded, true, Duration::from_secs(20));
         let text = text(&registry);
         let lines = [
             "# HELP csi_sidecar_operations_seconds [ALPHA] Container Storage Interface operation duration with gRPC error code status total",
@@ -124,6 +135,27 @@ mod tests {
         }
         let bounds = text.lines().filter(|line| line.contains("unknown-driver") && line.contains("_bucket")).count();
         assert_eq!(bounds, 14, "thirteen buckets of the Go sidecars and +Inf");
+    }
+
+    #[test]
+    fn only_a_driver_that_replaces_a_plugin_has_the_label_migrated() {
+        let registry = Registry::new();
+        let metrics = CallMetrics::register(&registry).unwrap();
+        metrics.label_migrated(|driver| driver == "a.example.com");
+        metrics.record("/csi.v1.Identity/Probe", Code::Ok, false, Duration::ZERO);
+        let count = |labels: &str| format!("csi_sidecar_operations_seconds_count{{{labels}}} 1");
+        let probe = "driver_name=\"unknown-driver\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Identity/Probe\"";
+        let shows = |line: &str| text(&registry).lines().any(|found| found == line);
+        assert!(shows(&count(probe)));
+        metrics.name_driver(&DriverName::from("a.example.com".to_owned()));
+        metrics.record("/csi.v1.Controller/DeleteVolume", Code::Ok, true, Duration::ZERO);
+        let delete =
+            "driver_name=\"a.example.com\",grpc_status_code=\"OK\",method_name=\"/csi.v1.Controller/DeleteVolume\"";
+        assert!(shows(&count(&format!("{probe},migrated=\"false\""))), "{}", text(&registry));
+        assert!(shows(&count(&format!("{delete},migrated=\"true\""))), "{}", text(&registry));
+        let unlabelled =
+            text(&registry).lines().filter(|line| line.contains('{') && !line.contains("migrated=")).count();
+        assert_eq!(unlabelled, 0);
     }
 
     #[test]

@@ -75,6 +75,6 @@ impl Session {
         Resp: Message + Sanitize + Default + 'static,
     {
         let caller = Caller { address: self.address.clone(), timeout, metrics: self.metrics.clone() };
-        caller.unary(&self.generation, method, request).await
+        caller.unary(&self.generation, method, false, request).await
     }
 }

@@ -159,6 +159,7 @@ impl ProvisionerArgs {
                 cross_namespace_gate: gates.enabled("CrossNamespaceVolumeDataSource"),
                 topology_gate: gates.enabled("Topology"),
                 attributes_class_gate: gates.enabled("VolumeAttributesClass"),
+                discover_attributes_class: gates.set_explicitly("VolumeAttributesClass").is_none(),
             },
             capacity: self.capacity(env)?,
             node,

@@ -8,7 +8,6 @@ pub(crate) mod awaiting_nodes;
 pub(crate) mod eligibility;
 pub(crate) mod in_progress;
 pub(crate) mod infeasible;
-pub(crate) mod missing_feature;
 mod placement;
 mod reschedule;
 pub(crate) mod selected_node;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 
 use controller_runtime::{EventKind, Outcome};
 use csi_client::CallError;
-use csi_proto::csi::v1::Volume;
+use csi_proto::csi::v1::VolumeContentSource;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
@@ -25,12 +24,16 @@ use storage_kube::names::ClaimUid;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::attributes_class;
+use crate::content_source::{self, Wanted, reference_grant};
 use crate::create_volume::{create_volume, request};
+use crate::data_source::{self, Content, SourceKey};
 use crate::error::{Disposition, Memory, ProvisionError};
 use crate::node_deployment::compete;
-use crate::persistent_volume::persistent_volume;
+use crate::persistent_volume::NewVolume;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::save_volume::{self, UnsavedVolume};
+use crate::source_protection::{self, holds::End};
 use crate::still_wanted::{until_drained, while_claimed};
 use crate::term_context::TermContext;
 use eligibility::{ClaimDecision, ClaimView};
@@ -63,14 +66,14 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
             let text = "Assuming an external populator will provision the volume".to_owned();
             leave_alone(&term, &claim, EventKind::Normal, "Provisioning", text)
         }
-        ClaimDecision::Refuse(claim, missing) => {
-            leave_alone(&term, &claim, EventKind::Warning, "ProvisioningFailed", missing.to_string())
-        }
         ClaimDecision::Compete(claim, class) => compete(&term, &claim, &class).await,
         ClaimDecision::Resume(plan) => provision(&term, plan, started).await,
         ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
             Ok(plan) => provision(&term, Arc::new(plan), started).await,
-            Err(error) => failed(&term, &claim, &error).await,
+            Err(error) => {
+                source_protection::try_ended(&term, &claim.uid, End::Unsent);
+                failed(&term, &claim, &error).await
+            }
         },
     }
 }
@@ -90,6 +93,7 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
             volume: volume.as_deref(),
             provisioned: term.is_provisioned(uid),
             outdated: claim.as_ref().is_some_and(|claim| term.is_outdated(claim)),
+            granted: claim.as_ref().is_some_and(|claim| is_granted(term, claim)),
             infeasible_for: term.infeasible.remaining(uid, class.as_ref().map(|class| &class.uid)),
         },
     )
@@ -111,12 +115,47 @@ async fn prepare(
     claim: &Arc<ClaimRecord>,
     class: &Arc<ClassRecord>,
 ) -> Result<Plan, ProvisionError> {
-    let mut plan = request::plan(&term.settings, claim, class)?;
-    plan.accessibility = accessibility(term, claim, class)?;
+    let settings = &term.settings;
+    let content = data_source::content(claim, settings.flags.cross_namespace_gate, |_| is_granted(term, claim))?;
+    request::check_capabilities(settings, claim, &content)?;
+    let mut plan = request::plan(settings, claim, class)?;
+    if let Content::Driver(key) = &content {
+        let wanted = Wanted::new(settings, claim, settings.names.driver_of_source(class), plan.requested_bytes);
+        plan.request.volume_content_source = Some(take_source(term, key, wanted).await?);
+    }
+    plan.accessibility = accessibility(term, claim, &plan.class)?;
     if let Some(secret) = &plan.secrets.provisioner {
         plan.request.secrets = credentials::fetch(&term.api, secret).await?.expose();
     }
+    if let Some(class) = claim.volume_attributes_class.as_deref().filter(|_| settings.flags.attributes_class_gate) {
+        plan.request.mutable_parameters = attributes_class::fetch(&term.api, class, &settings.names.driver).await?;
+    }
     Ok(plan)
+}
+
+/// The source of a claim, protected and held until the end of the try.
+async fn take_source(
+    term: &TermContext,
+    key: &SourceKey,
+    wanted: Wanted<'_>,
+) -> Result<VolumeContentSource, ProvisionError> {
+    term.holds.begin(&wanted.claim.uid, key);
+    let found = content_source::lookup(&term.api, key, wanted).await?;
+    source_protection::protect(term, key, &found).await?;
+    Ok(found.content)
+}
+
+/// Whether the claim may name its source, if that is in another namespace.
+fn is_granted(term: &TermContext, claim: &ClaimRecord) -> bool {
+    let gate = term.settings.flags.cross_namespace_gate;
+    let (Ok(Some(named)), Some(grants)) = (data_source::named_source(claim, gate), &term.caches.grants) else {
+        return false;
+    };
+    grants
+        .in_group(&named.namespace)
+        .iter()
+        .filter_map(|grant| grants.get(grant))
+        .any(|grant| reference_grant::allows(&grant.1, &claim.namespace, &named))
 }
 
 /// One call, and what its outcome means for the memory, the metrics and the queue.
@@ -127,28 +166,37 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
     let error = match create_volume(term, &term.driver.provided(wanted), &plan).await {
         Ok(volume) => {
             save(term, &plan, volume).await;
+            source_protection::try_ended(term, &claim.uid, End::Settled);
             term.metrics.provisioned(claim, started.elapsed());
             return Outcome::Done;
         }
         Err(error) => error,
     };
-    match error.disposition() {
-        Disposition::BackOff(Memory::Unchanged) if !remembered => term.in_progress.end(&claim.uid),
-        Disposition::BackOff(Memory::Unchanged | Memory::Remember) => {}
-        Disposition::BackOff(Memory::Forget) | Disposition::Reschedule => term.in_progress.end(&claim.uid),
+    let end = match error.disposition() {
+        Disposition::BackOff(Memory::Unchanged) if !remembered => {
+            term.in_progress.end(&claim.uid);
+            End::Unsent
+        }
+        Disposition::BackOff(Memory::Unchanged | Memory::Remember) => End::Uncertain,
+        Disposition::BackOff(Memory::Forget) | Disposition::Reschedule => {
+            term.in_progress.end(&claim.uid);
+            End::Settled
+        }
         Disposition::SlowRetry => {
             term.in_progress.end(&claim.uid);
             term.note_infeasible(claim, &plan.class);
+            End::Settled
         }
-    }
+    };
+    source_protection::try_ended(term, &claim.uid, end);
     failed(term, claim, &error).await
 }
 
 /// The volume exists: writes its object, or puts it aside, and only then forgets the call.
-async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: Volume) {
-    let object = persistent_volume(&term.settings, plan, &volume);
+async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: NewVolume) {
+    let NewVolume { object, handle } = volume;
     let claim_waits = term.provisioned(&plan.claim.uid);
-    let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle: volume.volume_id, object, claim_waits };
+    let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle, object, claim_waits };
     save_volume::save(term, unsaved).await;
     term.in_progress.end(&plan.claim.uid);
 }

@@ -2,12 +2,13 @@
 
 use csi_proto::csi::v1::DeleteVolumeRequest;
 use storage_kube::credentials::{self, Credentials};
+use storage_kube::names::VolumeHandle;
 use storage_kube::secret_ref::{self, ClaimValues, SecretKind, SecretRef, TemplateValues};
-use storage_kube::{finalizers, names::VolumeHandle};
 use tracing::warn;
 
 use crate::attachments;
 use crate::error::ReclaimError;
+use crate::migration;
 use crate::records::VolumeRecord;
 use crate::records::volume::{DeletionSecret, VolumeSource};
 use crate::still_wanted::while_reclaimable;
@@ -21,15 +22,18 @@ pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> 
         None => Credentials::default(),
     };
     let request = DeleteVolumeRequest { volume_id: handle.to_string(), secrets: secrets.expose() };
-    term.driver.provided(while_reclaimable(term, volume)).delete_volume(request).await?;
+    let migrated = matches!(volume.source, VolumeSource::Migrated(_));
+    let driver = term.driver.provided(while_reclaimable(term, volume)).for_migrated(migrated);
+    driver.delete_volume(request).await?;
     Ok(())
 }
 
 /// The handle, unless the volume must not be deleted (now).
 async fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a VolumeHandle, ReclaimError> {
     let handle = match &volume.source {
-        VolumeSource::Driver(handle) => handle,
-        VolumeSource::InTree => return Err(ReclaimError::InTree { finalizer: finalizers::VOLUME_PROTECTION }),
+        VolumeSource::Driver(handle) | VolumeSource::Migrated(handle) => handle,
+        VolumeSource::Untranslatable(why) => return Err(ReclaimError::Untranslatable(why.clone())),
+        VolumeSource::NotCsi => return Err(ReclaimError::NotCsi),
         VolumeSource::OtherDriver(driver) => return Err(ReclaimError::OtherDriver { driver: driver.to_string() }),
     };
     if !term.settings.driver.provisions {
@@ -43,7 +47,7 @@ async fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&
 }
 
 /// The volume's own annotations win; without them the class decides, if it is still there.
-fn deletion_secret(term: &TermContext, volume: &VolumeRecord) -> Result<Option<SecretRef>, secret_ref::Error> {
+fn deletion_secret(term: &TermContext, volume: &VolumeRecord) -> Result<Option<SecretRef>, ReclaimError> {
     match &volume.deletion_secret {
         DeletionSecret::Named(secret) => return Ok(Some((**secret).clone())),
         DeletionSecret::None => return Ok(None),
@@ -63,7 +67,9 @@ fn deletion_secret(term: &TermContext, volume: &VolumeRecord) -> Result<Option<S
     // The claim itself may be gone, so its annotations are not available to templates here.
     let claim = ClaimValues { namespace: &claim.namespace, name: &claim.name, annotations: None };
     let values = TemplateValues { volume_name: volume.name.as_str(), claim: Some(claim) };
-    secret_ref::resolve(SecretKind::Provisioner, &class.parameters, &values)
+    let class = migration::csi_class(&term.settings.names, &class)
+        .map_err(|source| ReclaimError::Class { class: class.name.to_string(), source })?;
+    Ok(secret_ref::resolve(SecretKind::Provisioner, &class.parameters, &values)?)
 }
 
 /// A Secret that cannot be read does not keep the volume for ever: the driver may not need it, and says so if it does.

@@ -4,6 +4,11 @@ use csi_client::{CallError, Meaning, Rpc, meaning};
 use storage_kube::{access_mode, credentials, fs_type, parameters, quantity, secret_ref, volume_name};
 use thiserror::Error;
 
+use crate::attributes_class::AttributesClassError;
+use crate::content_source::ContentSourceError;
+use crate::data_source::DataSourceError;
+use crate::migration::NotInTree;
+use crate::source_protection::ProtectError;
 use crate::topology::error::TopologyError;
 
 /// Why no request can be made of a claim and its class.
@@ -15,9 +20,22 @@ pub(crate) enum PlanError {
     )]
     NoDynamicProvisioning { driver: String },
     #[error(
+        "CSI driver {driver} cannot restore snapshots: it must report the controller capability CREATE_DELETE_SNAPSHOT"
+    )]
+    NoSnapshots { driver: String },
+    #[error("CSI driver {driver} cannot clone volumes: it must report the controller capability CLONE_VOLUME")]
+    NoClones { driver: String },
+    #[error(
+        "CSI driver {driver} has no mutable attributes: it must report the controller capability MODIFY_VOLUME, \
+         or the claim must name no VolumeAttributesClass"
+    )]
+    NoModification { driver: String },
+    #[error(
         "claim selectors are not supported by dynamic provisioning: remove spec.selector, or bind the claim to an existing volume"
     )]
     Selector,
+    #[error("the StorageClass cannot be translated for its CSI driver: {0}")]
+    Class(#[from] csi_translation::Error),
     #[error(transparent)]
     Name(#[from] volume_name::Error),
     #[error(transparent)]
@@ -38,11 +56,19 @@ pub(crate) enum ProvisionError {
     #[error("storageclass.storage.k8s.io \"{class}\" not found: create it, or name another in the claim")]
     ClassMissing { class: String },
     #[error(transparent)]
+    DataSource(#[from] DataSourceError),
+    #[error(transparent)]
     Plan(#[from] PlanError),
+    #[error(transparent)]
+    ContentSource(#[from] ContentSourceError),
+    #[error(transparent)]
+    Protect(#[from] ProtectError),
     #[error(transparent)]
     Topology(#[from] TopologyError),
     #[error(transparent)]
     Credentials(#[from] credentials::Error),
+    #[error(transparent)]
+    AttributesClass(#[from] AttributesClassError),
     #[error(transparent)]
     CreateVolume(#[from] CallError),
     #[error("CSI driver answered CreateVolume without a volume, or with an empty volume_id: the driver must be fixed")]
@@ -53,6 +79,22 @@ pub(crate) enum ProvisionError {
         "CSI driver created a volume of {actual} bytes where {requested} were requested, and deleting it again failed: {why}"
     )]
     TooSmallAndLeft { requested: i64, actual: i64, why: String },
+    #[error(
+        "CSI driver did not say that the volume is filled from its source; it was deleted again, and the driver must be fixed"
+    )]
+    NoContent,
+    #[error(
+        "CSI driver did not say that the volume is filled from its source, and deleting it again failed: {why}; the driver must be fixed"
+    )]
+    NoContentAndLeft { why: String },
+    #[error(
+        "CSI driver created volume {handle}, which cannot be one of the class's in-tree plugin; it was deleted again: {source}"
+    )]
+    NotInTree { handle: String, source: Box<NotInTree> },
+    #[error(
+        "CSI driver created volume {handle}, which cannot be one of the class's in-tree plugin, and deleting it again failed ({why}): {source}"
+    )]
+    NotInTreeAndLeft { handle: String, source: Box<NotInTree>, why: String },
 }
 
 /// What becomes of the memory of a call in progress.
@@ -83,12 +125,20 @@ impl ProvisionError {
     pub(crate) fn disposition(&self) -> Disposition {
         match self {
             Self::Topology(error) if error.needs_another_node() => Disposition::Reschedule,
-            Self::ClassMissing { .. } | Self::Topology(_) | Self::Credentials(_) => {
-                Disposition::BackOff(Memory::Unchanged)
-            }
+            Self::ClassMissing { .. }
+            | Self::ContentSource(_)
+            | Self::Protect(_)
+            | Self::Topology(_)
+            | Self::Credentials(_) => Disposition::BackOff(Memory::Unchanged),
+            Self::AttributesClass(error) => Disposition::BackOff(error.memory()),
             Self::Plan(error) => Disposition::BackOff(error.memory()),
-            Self::NoVolume | Self::TooSmallAndLeft { .. } => Disposition::BackOff(Memory::Remember),
-            Self::TooSmall { .. } => Disposition::BackOff(Memory::Forget),
+            Self::NoVolume
+            | Self::TooSmallAndLeft { .. }
+            | Self::NoContentAndLeft { .. }
+            | Self::NotInTreeAndLeft { .. } => Disposition::BackOff(Memory::Remember),
+            Self::DataSource(_) | Self::TooSmall { .. } | Self::NoContent | Self::NotInTree { .. } => {
+                Disposition::BackOff(Memory::Forget)
+            }
             Self::CreateVolume(error) if !error.was_sent() => Disposition::BackOff(Memory::Unchanged),
             Self::CreateVolume(error) => match meaning(Rpc::CreateVolume, error) {
                 Meaning::Uncertain => Disposition::BackOff(Memory::Remember),
@@ -105,12 +155,25 @@ impl PlanError {
         match self {
             Self::SecretRef(_) => Memory::Unchanged,
             Self::NoDynamicProvisioning { .. }
+            | Self::NoSnapshots { .. }
+            | Self::NoClones { .. }
+            | Self::NoModification { .. }
             | Self::Selector
+            | Self::Class(_)
             | Self::Name(_)
             | Self::FsType(_)
             | Self::AccessMode(_)
             | Self::Size(_)
             | Self::Parameters(_) => Memory::Forget,
+        }
+    }
+}
+
+impl AttributesClassError {
+    fn memory(&self) -> Memory {
+        match self {
+            Self::Missing { .. } | Self::Forbidden { .. } | Self::Unavailable { .. } => Memory::Unchanged,
+            Self::Impossible { .. } | Self::OtherDriver { .. } => Memory::Forget,
         }
     }
 }
@@ -130,11 +193,16 @@ fn patch_cure(error: &kube::Error) -> &'static str {
 pub(crate) enum ReclaimError {
     #[error("CSI driver {driver} cannot delete volumes: it must report CONTROLLER_SERVICE and CREATE_DELETE_VOLUME")]
     NoDynamicProvisioning { driver: String },
+    #[error("the volume cannot be translated for its CSI driver: {0}")]
+    Untranslatable(Box<csi_translation::Error>),
     #[error(
-        "the volume has an in-tree source, and migration to CSI is not supported by this csi-provisioner yet: \
-         delete the backend volume by hand, then remove the finalizer {finalizer}"
+        "StorageClass {class} cannot be translated for the CSI driver, so the Secret of the deletion is not known: {source}"
     )]
-    InTree { finalizer: &'static str },
+    Class { class: String, source: csi_translation::Error },
+    #[error(
+        "the volume has no CSI source and none of a plugin that a CSI driver replaces: its annotations must not name this provisioner"
+    )]
+    NotCsi,
     #[error("the volume belongs to CSI driver {driver}, although its annotations name this provisioner: correct them")]
     OtherDriver { driver: String },
     #[error(

@@ -8,11 +8,14 @@
 //! 2. A worker takes the UID ([`term`]) and loads what is known of the claim ([`claim`]).
 //! 3. What to do is decided without I/O ([`claim::eligibility`]).
 //! 4. Claim and class become a request that stays the same over all retries ([`create_volume::request`]).
-//! 5. Where the volume may be, by the nodes of the cluster, is made part of the request ([`claim::placement`], [`topology`]).
+//! 5. What fills the volume is read, checked and protected ([`data_source`], [`content_source`], [`source_protection`]).
+//!    Where the volume may be, by the nodes of the cluster, is made part of the request ([`claim::placement`], [`topology`]).
+//!    Then come the Secret and the attributes class ([`attributes_class`]): all that may keep the first call from being made.
 //! 6. One call to the driver; its outcome is a volume, final, or unknown ([`create_volume`], [`error`]).
 //! 7. The volume becomes a PersistentVolume object ([`persistent_volume`]), written with a retry of its own ([`save_volume`]).
 //!
-//! A claim whose node cannot have the volume goes back to the scheduler ([`claim::reschedule`]).
+//! A claim whose node cannot have the volume goes back to the scheduler ([`claim::reschedule`]). Sources are released when
+//! nothing is made from them any more ([`source_protection`]).
 //!
 //! Reclaim reads the same way: [`records::volume`] → [`subscriptions`] → [`volume`] → [`volume::decision`] → [`delete_volume`] →
 //! [`persistent_volume::write`].
@@ -25,8 +28,11 @@
 
 mod args;
 mod attachments;
+mod attributes_class;
 mod claim;
+mod content_source;
 mod create_volume;
+mod data_source;
 mod delete_volume;
 mod error;
 mod metrics;
@@ -37,6 +43,7 @@ mod records;
 mod run;
 mod save_volume;
 mod settings;
+mod source_protection;
 mod still_wanted;
 mod subscriptions;
 mod term;

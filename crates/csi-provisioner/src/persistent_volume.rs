@@ -16,9 +16,31 @@ use storage_kube::volume_mode::VolumeMode;
 use storage_kube::{annotations, finalizers, quantity};
 
 use crate::create_volume::request::Plan;
+use crate::migration::{self, NotInTree};
 use crate::settings::Settings;
 
-/// The PersistentVolume for a plan that the driver has carried out.
+/// A volume that the driver has made.
+#[derive(Debug)]
+pub(crate) struct NewVolume {
+    /// The PersistentVolume to write.
+    pub(crate) object: Value,
+    /// The driver's handle, as the object tells it.
+    pub(crate) handle: String,
+}
+
+/// The PersistentVolume for a plan that the driver has carried out: with `spec.csi`, or the source of the plugin whose class
+/// it is.
+pub(crate) fn new_volume(settings: &Settings, plan: &Plan, volume: &Volume) -> Result<NewVolume, NotInTree> {
+    let object = persistent_volume(settings, plan, volume);
+    if plan.is_migrated() {
+        let (object, handle) = migration::in_tree_volume(object)?;
+        Ok(NewVolume { object, handle })
+    } else {
+        Ok(NewVolume { object, handle: volume.volume_id.clone() })
+    }
+}
+
+/// The same as a volume of the driver.
 pub(crate) fn persistent_volume(settings: &Settings, plan: &Plan, volume: &Volume) -> Value {
     json!({
         "apiVersion": "v1",
@@ -67,6 +89,11 @@ fn spec(settings: &Settings, plan: &Plan, volume: &Volume) -> Map<String, Value>
         spec.insert("nodeAffinity".into(), affinity);
     }
     spec.insert("storageClassName".into(), json!(class.name.as_str()));
+    if settings.flags.attributes_class_gate
+        && let Some(class) = &claim.volume_attributes_class
+    {
+        spec.insert("volumeAttributesClassName".into(), json!(class));
+    }
     if let Some(mode) = claim.volume_mode.and_then(VolumeMode::as_str) {
         spec.insert("volumeMode".into(), json!(mode));
     }
@@ -120,7 +147,7 @@ fn object_annotations(settings: &Settings, plan: &Plan) -> Map<String, Value> {
         None => ("", ""),
     };
     let mut all = Map::new();
-    all.insert(annotations::PROVISIONED_BY.into(), json!(settings.names.driver));
+    all.insert(annotations::PROVISIONED_BY.into(), json!(settings.names.provisioned_by(&plan.class)));
     all.insert(annotations::DELETION_SECRET_NAME.into(), json!(name));
     all.insert(annotations::DELETION_SECRET_NAMESPACE.into(), json!(namespace));
     if let Some(secret) = &plan.secrets.controller_modify {

@@ -5,14 +5,18 @@
 
 pub(crate) mod attachment;
 pub(crate) mod claim;
+pub(crate) mod claims;
 pub(crate) mod class;
 pub(crate) mod csi_node;
+pub(crate) mod grant;
 pub(crate) mod node;
 pub(crate) mod volume;
 
 pub(crate) use attachment::AttachmentProjection;
-pub(crate) use claim::{ClaimProjection, ClaimRecord};
+pub(crate) use claim::{ClaimEntry, ClaimProjection, ClaimRecord, SourceClaim};
+pub(crate) use claims::Claims;
 pub(crate) use class::{ClassProjection, ClassRecord};
 pub(crate) use csi_node::{CsiNodeProjection, CsiNodeRecord};
+pub(crate) use grant::GrantProjection;
 pub(crate) use node::{NodeProjection, NodeRecord};
 pub(crate) use volume::{VolumeProjection, VolumeRecord};

@@ -9,14 +9,18 @@ use csi_client::{DriverInfo, Handshake};
 use kube::{Api, Client};
 use sidecar::feature_gates::FeatureGates;
 use sidecar::{Boot, Exit, FirstLists, Metrics, Shutdown, Started, kube_config, leading, logging, process_env};
+use storage_kube::in_tree::InTreePlugin;
 use storage_kube::names::Interner;
 use storage_kube::topology::Segment;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
 use crate::attachments::Attachments;
+use crate::attributes_class;
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
-use crate::records::{ClaimProjection, ClassProjection, CsiNodeProjection, NodeProjection, VolumeProjection};
+use crate::records::{
+    ClaimProjection, Claims, ClassProjection, CsiNodeProjection, GrantProjection, NodeProjection, VolumeProjection,
+};
 use crate::settings::{DriverFacts, NodeFlags, Settings};
 use crate::term::{self, Process};
 use crate::term_context::{Caches, NodeCaches};
@@ -58,6 +62,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         handshake: if config.node.is_some() { Handshake::ControllerOfNode } else { Handshake::Controller },
         timeout: config.timeout,
         longest_logged_response: None,
+        replaces_a_plugin: |driver| InTreePlugin::replaced_by(driver).is_some(),
         lock_name,
     };
     let serve = boot.serve(metrics, |started| {
@@ -87,6 +92,7 @@ fn process(config: Config, started: Started<'_>, metrics: ProvisionerMetrics) ->
     });
     Process {
         caches: Arc::new(start_caches(&settings, &started.client, started.tasks)),
+        attributes_classes: attributes_class::Discovery::new(settings.flags.discover_attributes_class),
         settings,
         driver: started.driver,
         client: started.client,
@@ -121,8 +127,7 @@ fn provisioner_identity(driver: &str, node: Option<&NodeFlags>) -> String {
 pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) -> Caches {
     let names = &settings.names;
     let first_lists = FirstLists::default();
-    let (claims, task) =
-        Informer::new(Api::all(client.clone()), ClaimProjection { names: names.clone() }, Some(RESYNC));
+    let (claims, task) = Informer::new(Api::all(client.clone()), ClaimProjection::new(names.clone()), Some(RESYNC));
     first_lists.spawn(tasks, "claims", task.run());
     let (classes, task) =
         Informer::new(Api::all(client.clone()), ClassProjection { names: names.clone() }, Some(RESYNC));
@@ -143,5 +148,10 @@ pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) 
         first_lists.spawn(tasks, "csi nodes", task.run());
         NodeCaches { nodes, csi_nodes }
     });
-    Caches { claims, classes, volumes, attachments, nodes, first_lists }
+    let grants = settings.flags.cross_namespace_gate.then(|| {
+        let (grants, task) = Informer::new(Api::all(client.clone()), GrantProjection, None);
+        first_lists.spawn(tasks, "reference grants", task.run());
+        grants
+    });
+    Caches { claims: Claims::new(claims), classes, volumes, attachments, nodes, grants, first_lists }
 }

@@ -16,13 +16,13 @@ use crate::claim::claim_reference;
 use crate::create_volume::request::Plan;
 use crate::persistent_volume::write::{self, SaveError};
 use crate::records::VolumeRecord;
-use crate::records::volume::VolumeSource;
 use crate::term_context::TermContext;
 
 /// A volume that exists at the driver and not yet in the API.
 #[derive(Debug)]
 pub(crate) struct UnsavedVolume {
     pub(crate) plan: Arc<Plan>,
+    /// See [`NewVolume`](crate::persistent_volume::NewVolume).
     pub(crate) handle: String,
     /// The PersistentVolume to write.
     pub(crate) object: Value,
@@ -53,7 +53,7 @@ pub(crate) fn seen(term: &TermContext, record: &VolumeRecord) {
     let volume = term.unsaved.lock().get(&record.name).cloned();
     let is_this = |volume: &Arc<UnsavedVolume>| {
         record.claim_uid().as_ref() == Some(&volume.plan.claim.uid)
-            && matches!(&record.source, VolumeSource::Driver(handle) if handle.as_str() == volume.handle)
+            && record.source.handle().is_some_and(|handle| handle.as_str() == volume.handle)
     };
     if let Some(volume) = volume.filter(is_this) {
         saved(term, &volume);

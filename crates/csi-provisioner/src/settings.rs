@@ -43,6 +43,8 @@ pub(crate) struct ProvisioningFlags {
     pub(crate) topology_gate: bool,
     /// Gate `VolumeAttributesClass`.
     pub(crate) attributes_class_gate: bool,
+    /// The command line says nothing of that gate: it goes off where the API server does not have the kind.
+    pub(crate) discover_attributes_class: bool,
 }
 
 /// `--enable-capacity` and what tunes it.

@@ -8,10 +8,11 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::records::{
-    AttachmentProjection, ClaimProjection, ClassProjection, CsiNodeProjection, NodeProjection, VolumeProjection,
-    VolumeRecord,
+    AttachmentProjection, ClaimEntry, ClaimProjection, ClassProjection, CsiNodeProjection, GrantProjection,
+    NodeProjection, VolumeProjection, VolumeRecord,
 };
 use crate::save_volume;
+use crate::source_protection;
 use crate::term_context::TermContext;
 use crate::volume::decision::{VolumeDecision, decide};
 use controller_runtime::{Change, Subscription, WorkQueue};
@@ -20,12 +21,17 @@ use storage_kube::names::NodeName;
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     let caches = &term.caches;
+    let claims = caches.claims.subscribe_for(term, claim_changed);
+    term.holds.complete();
     let mut all = vec![
-        caches.claims.subscribe_for(term, claim_changed),
+        claims,
         caches.classes.subscribe_for(term, class_changed),
         caches.volumes.subscribe_for(term, volume_changed),
         caches.attachments.cache.subscribe_for(term, attachment_changed),
     ];
+    if let Some(grants) = &caches.grants {
+        all.push(grants.subscribe_for(term, grant_changed));
+    }
     if let (Some(nodes), Some(_)) = (&caches.nodes, &term.cluster) {
         all.push(nodes.nodes.subscribe_for(term, node_changed));
         all.push(nodes.csi_nodes.subscribe_for(term, csi_node_changed));
@@ -40,11 +46,14 @@ fn add_afresh<K: Clone + Eq + Hash + Debug + Send + 'static>(queue: &WorkQueue<K
 }
 
 fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
+    source_protection::claim_changed(term, change);
     let queue = &term.queues.claims;
-    if change.new.is_some_and(|claim| claim.selected_node.is_some()) {
+    let waiting = |entry: Option<&Arc<ClaimEntry>>| entry.and_then(|entry| entry.waiting()).cloned();
+    let (old, new) = (waiting(change.old), waiting(change.new));
+    if new.as_ref().is_some_and(|claim| claim.selected_node.is_some()) {
         term.competition.forget(change.key);
     }
-    match (change.old, change.new) {
+    match (old, new) {
         (_, None) => {
             term.forget_claim(change.key);
             // A claim in progress waits out its backoff: its call is repeated with or without the claim.
@@ -53,7 +62,7 @@ fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
             }
         }
         // What is in progress is repeated with its first request: an update changes nothing about it.
-        (Some(old), Some(new)) if old.asks_the_same(new) || term.in_progress.get(change.key).is_some() => {
+        (Some(old), Some(new)) if old.asks_the_same(&new) || term.in_progress.get(change.key).is_some() => {
             queue.add_keeping_backoff(change.key.clone());
         }
         (_, Some(_)) => add_afresh(queue, change.key.clone()),
@@ -69,6 +78,20 @@ fn class_changed(term: &TermContext, change: &Change<'_, ClassProjection>) {
         // What is in progress is repeated with its first request: a new class changes nothing about it.
         if term.in_progress.get(&claim).is_none() {
             add_afresh(&term.queues.claims, claim);
+        }
+    }
+}
+
+/// A grant that appears, or is replaced, may be what claims with sources in its namespace wait for.
+fn grant_changed(term: &TermContext, change: &Change<'_, GrantProjection>) {
+    if change.new.is_none() || change.old == change.new {
+        return;
+    }
+    let (namespace, _) = change.key;
+    for uid in term.holds.waiting_for(namespace) {
+        let foreign = term.caches.claims.get(&uid).is_some_and(|claim| claim.namespace != *namespace);
+        if foreign && term.in_progress.get(&uid).is_none() {
+            add_afresh(&term.queues.claims, uid);
         }
     }
 }

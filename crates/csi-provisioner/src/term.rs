@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::attachments::AttachmentKnowledge;
+use crate::attributes_class::Discovery;
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
@@ -19,7 +20,8 @@ use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
 use crate::save_volume::{self, sync_unsaved};
-use crate::settings::Settings;
+use crate::settings::{ProvisioningFlags, Settings};
+use crate::source_protection::{holds::Holds, snapshot_sweep, sync_source};
 use crate::subscriptions::subscribe;
 use crate::term_context::{Caches, Queues, TermContext};
 use crate::topology::cluster::ClusterView;
@@ -29,6 +31,8 @@ use crate::volume::sync_volume;
 /// What outlives a term.
 pub(crate) struct Process {
     pub(crate) settings: Arc<Settings>,
+    /// Whether gate `VolumeAttributesClass` holds.
+    pub(crate) attributes_classes: Discovery,
     pub(crate) caches: Arc<Caches>,
     pub(crate) driver: Driver,
     pub(crate) client: Client,
@@ -50,7 +54,7 @@ pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infall
     tokio::select! {
         biased;
         () = drain.cancelled() => return Ok(()),
-        () = current(&process) => {}
+        _ = async { tokio::join!(current(&process), process.attributes_classes.find_out(&process.client)) } => {}
     }
     info!(term = term.number(), "caches are current, work starts");
     let (context, writer) = context(&process, &term);
@@ -72,7 +76,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
     let component = format!("{}_{}_{}", process.settings.names.driver, process.host_name, uuid::Uuid::new_v4());
     let (events, writer) = EventRecorder::new(term.gate().client(&process.events_client), component, String::new());
     let context = Arc::new(TermContext {
-        settings: Arc::clone(&process.settings),
+        settings: settings(process),
         caches: Arc::clone(&process.caches),
         metrics: process.metrics.clone(),
         api: term.gate().client(&process.client),
@@ -87,6 +91,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
         attachments: AttachmentKnowledge::default(),
+        holds: Holds::default(),
         unsaved: Mutex::default(),
         own_writes: Mutex::default(),
     });
@@ -109,12 +114,28 @@ fn cluster(process: &Process) -> Option<ClusterView> {
     }
 }
 
+/// The settings of a term: those of the process, without a gate whose kind the API server does not have.
+fn settings(process: &Process) -> Arc<Settings> {
+    let settings = &process.settings;
+    if process.attributes_classes.may_be_served() {
+        return Arc::clone(settings);
+    }
+    let flags = ProvisioningFlags { attributes_class_gate: false, ..settings.flags.clone() };
+    Arc::new(Settings { flags, ..(**settings).clone() })
+}
+
 /// How many volumes are written at once when writing them failed before; as in the Go provisioner.
 const SAVE_WORKERS: usize = 4;
 
 async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &CancellationToken) {
     let queues = &context.queues;
     let (claims, volumes, unsaved) = (Arc::clone(context), Arc::clone(context), Arc::clone(context));
+    let (sources, flags) = (Arc::clone(context), &context.settings.flags);
+    let sweep = async {
+        if let Some(period) = flags.snapshot_sweep.filter(|_| context.settings.driver.snapshots) {
+            snapshot_sweep::run(Arc::clone(context), period, drain.clone()).await;
+        }
+    };
     tokio::join!(
         run_workers(queues.claims.clone(), threads, drain.clone(), move |uid| sync_claim(Arc::clone(&claims), uid)),
         run_workers(queues.volumes.clone(), threads, drain.clone(), move |name| sync_volume(
@@ -125,6 +146,11 @@ async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &Cancellat
             Arc::clone(&unsaved),
             name
         )),
+        run_workers(queues.sources.clone(), flags.cloning_protection_threads, drain.clone(), move |key| sync_source(
+            Arc::clone(&sources),
+            key
+        )),
+        sweep,
     );
 }
 

@@ -15,25 +15,29 @@ use crate::attachments::{AttachmentKnowledge, Attachments};
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
+use crate::data_source::SourceKey;
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
 use crate::records::{
-    ClaimProjection, ClaimRecord, ClassProjection, ClassRecord, CsiNodeProjection, NodeProjection, VolumeProjection,
-    VolumeRecord,
+    ClaimRecord, Claims, ClassProjection, ClassRecord, CsiNodeProjection, GrantProjection, NodeProjection,
+    VolumeProjection, VolumeRecord,
 };
 use crate::save_volume::UnsavedVolume;
 use crate::settings::Settings;
+use crate::source_protection::holds::Holds;
 use crate::topology::cluster::ClusterView;
 use crate::volume::reclaimed::{Reclaimed, Step};
 
 /// What the process watches; kept over terms.
 pub(crate) struct Caches {
-    pub(crate) claims: Informer<ClaimProjection>,
+    pub(crate) claims: Claims,
     pub(crate) classes: Informer<ClassProjection>,
     pub(crate) volumes: Informer<VolumeProjection>,
     pub(crate) attachments: Attachments,
     /// Only where the nodes decide what is asked of the driver.
     pub(crate) nodes: Option<NodeCaches>,
+    /// Only with gate `CrossNamespaceVolumeDataSource`. Not waited for: their kind may not be installed.
+    pub(crate) grants: Option<Informer<GrantProjection>>,
     /// Begun when the first term begins, if not before.
     pub(crate) first_lists: FirstLists,
 }
@@ -71,6 +75,8 @@ pub(crate) struct Queues {
     pub(crate) claims: WorkQueue<ClaimUid>,
     pub(crate) volumes: WorkQueue<VolumeName>,
     pub(crate) unsaved: WorkQueue<VolumeName>,
+    /// Sources whose finalizer may have to go. Named as in the Go provisioner, where it is the queue of clone sources.
+    pub(crate) sources: WorkQueue<SourceKey>,
 }
 
 /// First delay before a volume whose object could not be written is tried again; a busy API server recovers in moments.
@@ -81,6 +87,7 @@ impl Queues {
         Self {
             claims: WorkQueue::new("claims", backoff, metrics),
             volumes: WorkQueue::new("volumes", backoff, metrics),
+            sources: WorkQueue::new("claims", backoff, metrics),
             unsaved: WorkQueue::new(
                 "unsavedpvs",
                 Backoff { base: FIRST_SAVE_RETRY.min(backoff.max), max: backoff.max },
@@ -111,6 +118,7 @@ pub(crate) struct TermContext {
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
     pub(crate) attachments: AttachmentKnowledge,
+    pub(crate) holds: Holds,
     pub(crate) unsaved: Mutex<HashMap<VolumeName, Arc<UnsavedVolume>>>,
     pub(crate) own_writes: Mutex<OwnWrites>,
 }

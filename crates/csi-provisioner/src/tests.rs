@@ -3,9 +3,12 @@
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
 mod attached;
+mod attributes_classes;
 mod claims;
+mod clone_rows;
 mod cluster;
 mod counting;
+mod data_sources;
 mod deletion_orders;
 mod deletion_rows;
 mod draining;
@@ -13,8 +16,9 @@ mod earlier_terms;
 mod eligibility;
 mod error_codes;
 mod flags;
+mod grants;
 mod leadership;
-mod missing_features;
+mod migration;
 mod node_affinity;
 mod node_deployment;
 mod node_metadata;
@@ -29,7 +33,14 @@ mod rescheduling;
 mod saving;
 mod scene;
 mod secrecy;
+mod secrets;
 mod slow_retry;
+mod snapshot_rows;
+mod snapshot_sweep;
+mod source_objects;
+mod source_protection;
+mod sources_gone;
+mod switched_off;
 mod topology_aggregates;
 mod topology_claims;
 mod topology_rows;

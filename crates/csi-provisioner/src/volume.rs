@@ -104,7 +104,9 @@ fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Ou
         ReclaimError::DeleteObject { source, .. } => (true, !gate_closed(source)),
         ReclaimError::DeleteVolume(call) => (true, !matches!(call, CallError::Denied { .. })),
         ReclaimError::NoDynamicProvisioning { .. }
-        | ReclaimError::InTree { .. }
+        | ReclaimError::Untranslatable(_)
+        | ReclaimError::Class { .. }
+        | ReclaimError::NotCsi
         | ReclaimError::OtherDriver { .. }
         | ReclaimError::Attachments { .. }
         | ReclaimError::SecretRef(_) => (true, true),

@@ -40,6 +40,8 @@ pub struct Boot {
     pub timeout: Duration,
     /// Characters of a response of the driver that the logs show; none: all of it.
     pub longest_logged_response: Option<usize>,
+    /// Whether a driver of this name replaces a plugin built into Kubernetes: its calls are counted with a label more.
+    pub replaces_a_plugin: fn(&str) -> bool,
     /// The lock's name, made of the driver's name, before the rule for names of Leases.
     pub lock_name: fn(&str) -> String,
 }
@@ -87,6 +89,7 @@ impl Boot {
         Fut: Future<Output = Result<(), Infallible>>,
     {
         let call_metrics = CallMetrics::register(metrics.registry()).map_err(fatal)?;
+        call_metrics.label_migrated(self.replaces_a_plugin);
         if let Some(characters) = self.longest_logged_response {
             call_metrics.limit_logged_responses(characters);
         }

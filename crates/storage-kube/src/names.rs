@@ -89,6 +89,11 @@ name! {
     ClaimName
 }
 
+name! {
+    /// `metadata.name` of a `VolumeSnapshot`; unique only within a [`Namespace`].
+    SnapshotName
+}
+
 /// UID of a `PersistentVolumeClaim`, the identity of a claim: a claim deleted and created again under the
 /// same name is another one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

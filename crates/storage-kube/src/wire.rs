@@ -10,16 +10,22 @@
 //! The kinds of which a cluster has one for each volume have a `from_json`, see `from_json.rs`.
 
 mod csi_node;
+mod custom;
 mod from_json;
+mod in_tree_source;
 mod metadata;
 mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod presence;
+mod reference_grant;
 mod storage_class;
 mod volume_attachment;
+mod volume_attributes_class;
+mod volume_snapshot;
 
 pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
+pub use in_tree_source::InTreeSource;
 pub use node::NodeMetadata;
 pub use persistent_volume::{
     ClaimReference, CsiSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, SecretReference,
@@ -29,8 +35,14 @@ pub use persistent_volume_claim::{
     ClaimPhase, DataSource, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, Requests,
     Resources,
 };
+pub use reference_grant::{GrantedFrom, GrantedTo, ReferenceGrant, ReferenceGrantSpec};
 pub use storage_class::{AllowedTopology, BindingMode, LabelValues, StorageClass};
 pub use volume_attachment::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus};
+pub use volume_attributes_class::VolumeAttributesClass;
+pub use volume_snapshot::{
+    VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotContentSpec, VolumeSnapshotContentStatus,
+    VolumeSnapshotReference, VolumeSnapshotSource, VolumeSnapshotSpec, VolumeSnapshotStatus,
+};
 
 pub use crate::{access_mode::AccessMode, reclaim_policy::ReclaimPolicy, volume_mode::VolumeMode};
 

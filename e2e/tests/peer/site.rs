@@ -34,10 +34,13 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// In the driver's flags `SITE` stands for the name of the namespace.
     pub(crate) async fn start(purpose: &str, driver_flags: &[&str]) -> Result<Self> {
         let cluster = Cluster::shared_with_audit().await?;
         let namespace = cluster.namespace(purpose).await?;
-        let driver = Driver::start(&format!("{namespace}.outrigger.dev"), driver_flags).await?;
+        let flags: Vec<_> = driver_flags.iter().map(|flag| flag.replace("SITE", &namespace)).collect();
+        let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+        let driver = Driver::start(&format!("{namespace}.outrigger.dev"), &flags).await?;
         let account = cluster.upstream_provisioner_account(&namespace).await?;
         Ok(Self { cluster, client: cluster.client().await?, driver, namespace, account })
     }

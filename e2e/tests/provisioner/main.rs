@@ -4,6 +4,8 @@
 
 mod input;
 mod leadership;
+mod migration;
 mod nodes;
 mod restarts;
+mod topology;
 mod volumes;

@@ -10,6 +10,7 @@ use super::left_behind::Sent;
 use super::{Attachment, detach, is_first_attach, patch, request, write};
 use crate::call_slots::CallKind;
 use crate::error::{AttachmentError, SourceError};
+use crate::migration;
 use crate::records::{NodeRecord, VolumeRecord};
 use crate::still_wanted;
 use crate::term_context::TermContext;
@@ -30,11 +31,11 @@ pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result
     let secrets = secrets(term, &known).await?;
     let node = node_id(term, &attachment)?;
     term.waiting_for_node.forget(&attachment.record.node, &attachment.name);
-    leave_old_node(term, &attachment, &request.volume_id, &node, &secrets).await?;
+    leave_old_node(term, &attachment, &known, &node, &secrets).await?;
     let Some(attachment) = hold(term, &attachment, &node).await? else { return Ok(()) };
     request.node_id = node.to_string();
     request.secrets = secrets.expose();
-    let answer = publish(term, &attachment, request).await;
+    let answer = publish(term, &attachment, &known, request).await;
     if may_be_published(&answer) {
         term.left_behind.note(Sent { attachment: attachment.clone(), volume: known });
     }
@@ -98,7 +99,7 @@ pub(crate) async fn publish_again(term: &TermContext, attachment: &Attachment) -
     };
     request.node_id = node.to_string();
     request.secrets = secrets.expose();
-    let context = publish(term, attachment, request).await?;
+    let context = publish(term, attachment, &known, request).await?;
     info!(attachment = %attachment.name, "volume attached again, because the driver did not list it as attached");
     term.remembered.set_published(&attachment.record.uid, Some(context.clone()));
     record_context(term, attachment, context).await
@@ -152,7 +153,7 @@ pub(crate) fn node_id(term: &TermContext, attachment: &Attachment) -> Result<Nod
 async fn leave_old_node(
     term: &TermContext,
     attachment: &Attachment,
-    handle: &str,
+    volume: &VolumeRecord,
     node: &NodeId,
     secrets: &Credentials,
 ) -> Result<(), AttachmentError> {
@@ -165,12 +166,12 @@ async fn leave_old_node(
     }
     info!(attachment = %attachment.name, old = %old, new = %node, "the node has another id than at the last try to attach");
     let request = ControllerUnpublishVolumeRequest {
-        volume_id: handle.to_owned(),
+        volume_id: source::handle(volume)?.to_string(),
         node_id: old.to_string(),
         secrets: secrets.expose(),
     };
     let wanted = still_wanted::while_attaching(term, attachment);
-    detach::unpublish(term, attachment, request, wanted).await.map_err(|error| match error {
+    detach::unpublish(term, attachment, volume, request, wanted).await.map_err(|error| match error {
         AttachmentError::Unpublish(source) => AttachmentError::OldNode { node_id: old.to_string(), source },
         other => other,
     })
@@ -194,6 +195,7 @@ async fn hold(
 async fn publish(
     term: &TermContext,
     attachment: &Attachment,
+    volume: &VolumeRecord,
     request: ControllerPublishVolumeRequest,
 ) -> Result<PublishContext, AttachmentError> {
     let again = attachment.record.attached;
@@ -204,7 +206,8 @@ async fn publish(
     } else {
         still_wanted::while_attaching(term, attachment)
     };
-    let answer = term.driver.provided(wanted).controller_publish_volume(request).await;
+    let driver = term.driver.provided(wanted).for_migrated(migration::is_migratable(volume));
+    let answer = driver.controller_publish_volume(request).await;
     term.mismatches.call_ended(&attachment.record.uid);
     drop(slot);
     let context = answer.map_err(AttachmentError::Publish)?.publish_context;

@@ -11,6 +11,7 @@ use super::attach::{node_id, secrets};
 use super::{Attachment, patch, write};
 use crate::call_slots::CallKind;
 use crate::error::AttachmentError;
+use crate::migration;
 use crate::records::VolumeRecord;
 use crate::source;
 use crate::still_wanted;
@@ -85,7 +86,7 @@ pub(crate) async fn unpublish_volume(
         node_id: node.to_string(),
         secrets: secrets.expose(),
     };
-    unpublish(term, attachment, request, wanted).await
+    unpublish(term, attachment, volume, request, wanted).await
 }
 
 /// One call. Only OK means detached: a driver for which an unknown volume or node is detached answers OK itself
@@ -93,11 +94,13 @@ pub(crate) async fn unpublish_volume(
 pub(crate) async fn unpublish(
     term: &TermContext,
     attachment: &Attachment,
+    volume: &VolumeRecord,
     request: ControllerUnpublishVolumeRequest,
     wanted: Arc<dyn Admission>,
 ) -> Result<(), AttachmentError> {
     let slot = term.slot(CallKind::Ordinary).await?;
-    let answer = term.driver.provided(wanted).controller_unpublish_volume(request).await;
+    let driver = term.driver.provided(wanted).for_migrated(migration::is_migratable(volume));
+    let answer = driver.controller_unpublish_volume(request).await;
     term.mismatches.call_ended(&attachment.record.uid);
     drop(slot);
     answer.map(drop).map_err(AttachmentError::Unpublish)

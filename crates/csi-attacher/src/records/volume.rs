@@ -13,6 +13,7 @@ use storage_kube::volume_mode::VolumeMode;
 use storage_kube::wire::{PersistentVolume, PersistentVolumeSpec};
 
 use super::{Interners, version};
+use crate::migration;
 use crate::settings::Settings;
 
 /// What backs the volume.
@@ -20,8 +21,10 @@ use crate::settings::Settings;
 pub(crate) enum VolumeSource {
     /// A volume of this driver.
     Driver(VolumeHandle),
-    /// A source built into Kubernetes that a CSI driver takes over.
-    InTree(InTreePlugin),
+    /// A volume of the plugin that this driver takes over, by the driver's name for it.
+    Migrated(VolumeHandle),
+    /// A volume of that plugin whose source makes no sense to the driver.
+    Untranslatable(Box<csi_translation::Error>),
     /// A volume of another driver.
     OtherDriver(Arc<str>),
     /// Any other kind of source.
@@ -84,7 +87,10 @@ impl VolumeRecord {
         }
     }
 
-    fn of(volume: PersistentVolume, driver: &str, interners: &Interners) -> Self {
+    fn of(mut volume: PersistentVolume, driver: &str, interners: &Interners) -> Self {
+        let plugin =
+            volume.spec.in_tree_plugin().filter(|plugin| volume.spec.csi.is_none() && plugin.driver() == driver);
+        let migrated = plugin.map(|_| migration::translate(&mut volume));
         let metadata = volume.metadata;
         let resource_version = version(&metadata);
         let migrated_to = metadata.annotations.as_ref().and_then(|all| all.get(annotations::MIGRATED_TO));
@@ -93,8 +99,18 @@ impl VolumeRecord {
             deleting: metadata.deletion_timestamp.is_some(),
             migrated_here: migrated_to.is_some_and(|to| to == driver),
             finalizers: metadata.finalizers.map(|list| interners.finalizers.intern(list)),
-            ..Self::inline(volume.spec, driver, interners)
+            ..Self::translated(Self::inline(volume.spec, driver, interners), migrated)
         }
+    }
+
+    /// `migrated`: how translating the source of a plugin went, if it had one.
+    fn translated(record: Self, migrated: Option<Result<(), csi_translation::Error>>) -> Self {
+        let source = match (migrated, record.source) {
+            (Some(Ok(())), VolumeSource::Driver(handle)) => VolumeSource::Migrated(handle),
+            (Some(Err(error)), _) => VolumeSource::Untranslatable(Box::new(error)),
+            (_, source) => source,
+        };
+        Self { source, ..record }
     }
 
     /// Where our finalizer is in the list.
@@ -107,8 +123,10 @@ fn source(spec: &PersistentVolumeSpec, driver: &str, interners: &Interners) -> V
     match (&spec.csi, spec.in_tree_plugin()) {
         (Some(csi), _) if csi.driver == driver => VolumeSource::Driver(VolumeHandle::from(csi.volume_handle.as_str())),
         (Some(csi), _) => VolumeSource::OtherDriver(interners.names.intern(&csi.driver)),
-        (None, Some(plugin)) => VolumeSource::InTree(plugin),
-        (None, None) => VolumeSource::NotCsi,
+        (None, Some(plugin)) if plugin.driver() != driver => {
+            VolumeSource::OtherDriver(interners.names.intern(plugin.driver()))
+        }
+        (None, _) => VolumeSource::NotCsi,
     }
 }
 

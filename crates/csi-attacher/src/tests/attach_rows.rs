@@ -322,20 +322,3 @@ async fn the_gate_keeps_the_code_out_of_the_status() {
     let found = scene.status("pv1-node1", |status| status.get("attachError").is_some()).await;
     assert!(found["status"]["attachError"].get("errorCode").is_none());
 }
-
-/// The translation of in-tree volumes is not there yet: a clear error instead of a call.
-#[tokio::test(start_paused = true)]
-async fn an_in_tree_volume_of_the_driver_says_what_is_missing() {
-    let scene = Scene::with(config(), |driver| driver.name = "pd.csi.storage.gke.io".to_owned()).await;
-    scene.add_node(with(
-        node("node1", "x"),
-        json!({ "spec": { "drivers": [{ "name": "pd.csi.storage.gke.io", "nodeID": "n" }] } }),
-    ));
-    let source = json!({ "spec": { "csi": null, "gcePersistentDisk": { "pdName": "testpd" } } });
-    scene.add_volume(with(volume(), source));
-    scene.add_attachment(with(attachment(), json!({ "spec": { "attacher": "pd.csi.storage.gke.io" } })));
-    let found = scene.status("pv1-node1", |status| status.get("attachError").is_some()).await;
-    let message = found["status"]["attachError"]["message"].as_str().unwrap();
-    assert!(message.contains("kubernetes.io/gce-pd") && message.contains("migration"), "{message}");
-    assert_eq!(scene.count(Rpc::ControllerPublishVolume), 0);
-}

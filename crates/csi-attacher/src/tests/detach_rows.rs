@@ -276,25 +276,6 @@ async fn an_attachment_that_stays_is_marked_as_detached() {
     assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 1);
 }
 
-/// What another csi-attacher has attached: without the translation it is not known what to detach, and nothing is let go.
-#[tokio::test(start_paused = true)]
-async fn an_in_tree_volume_of_the_driver_is_not_let_go() {
-    let scene = Scene::with(config(), |driver| driver.name = "pd.csi.storage.gke.io".to_owned()).await;
-    let source = json!({ "spec": { "csi": null, "gcePersistentDisk": { "pdName": "testpd" } } });
-    scene.add_volume(with(volume(), source));
-    let ours = json!({
-        "metadata": { "finalizers": ["external-attacher/pd-csi-storage-gke-io"] },
-        "spec": { "attacher": "pd.csi.storage.gke.io" },
-    });
-    scene.add_attachment(with(attached(attachment(), "n"), ours));
-    scene.delete_attachment("pv1-node1");
-    let found = scene.status("pv1-node1", |status| status.get("detachError").is_some()).await;
-    let message = found["status"]["detachError"]["message"].as_str().unwrap();
-    assert!(message.contains("kubernetes.io/gce-pd") && message.contains("migration"), "{message}");
-    assert_eq!(found["metadata"]["finalizers"], json!(["external-attacher/pd-csi-storage-gke-io"]));
-    assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0);
-}
-
 /// It was never attached, but an error of an earlier try is in its status.
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_stays_loses_its_detach_error() {

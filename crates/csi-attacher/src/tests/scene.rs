@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, Secret};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use parking_lot::Mutex;
 use serde_json::Value;
+use storage_kube::in_tree::InTreePlugin;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -98,11 +99,13 @@ impl Scene {
         prepare(&api, &driver);
         let registry = prometheus::Registry::new();
         let tasks = Tasks::new();
+        let call_metrics = CallMetrics::register(&registry).unwrap();
+        call_metrics.label_migrated(|driver| InTreePlugin::replaced_by(driver).is_some());
         let (client, connection) = Driver::new(csi_client::Settings {
             address: csi_client::Address::parse(&driver.address()).unwrap(),
             handshake: Handshake::ControllerIfServed,
             timeout: config.timeout,
-            metrics: CallMetrics::register(&registry).unwrap(),
+            metrics: call_metrics,
         });
         tasks.spawn("connection", async move { panic!("{}", connection.run().await) });
         let info = client.ready().await;

@@ -79,7 +79,7 @@ impl Questions<'_> {
         attempts.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             attempts.tick().await;
-            let answer = self.caller.unary(self.generation, PROBE, ProbeRequest {}).await;
+            let answer = self.caller.unary(self.generation, PROBE, false, ProbeRequest {}).await;
             match probed(answer, self.known.is_none()) {
                 Probed::Ready => return Ok(()),
                 Probed::NotReady(reason) => self.waiting.because(reason),
@@ -95,7 +95,7 @@ impl Questions<'_> {
     }
 
     async fn name(&self) -> Result<DriverName, Refusal> {
-        let answer = self.caller.unary(self.generation, GET_PLUGIN_INFO, GetPluginInfoRequest {}).await;
+        let answer = self.caller.unary(self.generation, GET_PLUGIN_INFO, false, GetPluginInfoRequest {}).await;
         let address = || self.address.clone();
         let info: GetPluginInfoResponse =
             answer.map_err(|error| self.refuse(error, |source| Error::NoName { address: address(), source }))?;
@@ -110,19 +110,20 @@ impl Questions<'_> {
         let request = GetPluginCapabilitiesRequest {};
         let answer = self
             .caller
-            .unary::<_, GetPluginCapabilitiesResponse>(self.generation, GET_PLUGIN_CAPABILITIES, request)
+            .unary::<_, GetPluginCapabilitiesResponse>(self.generation, GET_PLUGIN_CAPABILITIES, false, request)
             .await;
         answer.map(Into::into).map_err(|error| self.refuse(error, |source| self.no_capabilities(source)))
     }
 
     async fn controller_capabilities(&self) -> Result<ControllerCapabilities, Refusal> {
         let (method, request) = (Rpc::ControllerGetCapabilities.method(), ControllerGetCapabilitiesRequest {});
-        let answer = self.caller.unary::<_, ControllerGetCapabilitiesResponse>(self.generation, method, request).await;
+        let answer =
+            self.caller.unary::<_, ControllerGetCapabilitiesResponse>(self.generation, method, false, request).await;
         answer.map(Into::into).map_err(|error| self.refuse(error, |source| self.no_capabilities(source)))
     }
 
     async fn node_topology(&self) -> Result<Option<BTreeMap<String, String>>, Refusal> {
-        let answer = self.caller.unary(self.generation, NODE_GET_INFO, NodeGetInfoRequest {}).await;
+        let answer = self.caller.unary(self.generation, NODE_GET_INFO, false, NodeGetInfoRequest {}).await;
         let info: NodeGetInfoResponse = answer.map_err(|error| {
             self.refuse(error, |source| Error::NoNodeInfo { address: self.address.clone(), source })
         })?;

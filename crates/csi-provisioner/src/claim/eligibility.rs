@@ -6,8 +6,8 @@ use std::time::Duration;
 use storage_kube::names::VolumeName;
 use storage_kube::wire::BindingMode;
 
-use super::missing_feature::{Content, MissingFeature, content, missing_feature};
 use crate::create_volume::request::Plan;
+use crate::data_source::{Content, content};
 use crate::node_deployment::ownership::{Owner, owner};
 use crate::records::class::ClassOwner;
 use crate::records::{ClaimRecord, ClassRecord, VolumeRecord};
@@ -27,6 +27,8 @@ pub(crate) struct ClaimView<'a> {
     pub(crate) provisioned: bool,
     /// This term has written to the claim, and the cache does not show it yet.
     pub(crate) outdated: bool,
+    /// A grant lets the claim name its source, if that is in another namespace.
+    pub(crate) granted: bool,
     /// The driver called the request infeasible; time until it may be asked again.
     pub(crate) infeasible_for: Option<Duration>,
 }
@@ -46,8 +48,6 @@ pub(crate) enum ClaimDecision {
     AwaitClass(Arc<ClaimRecord>),
     /// A volume populator does it.
     LeaveToPopulator(Arc<ClaimRecord>),
-    /// It asks for something that is not built.
-    Refuse(Arc<ClaimRecord>, MissingFeature),
     /// Go on with a call whose outcome is unknown: the same request, whatever has become of claim, class and Secret.
     Resume(Arc<Plan>),
     /// No node has it, and each may: see [`crate::node_deployment`].
@@ -79,9 +79,12 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if class.binding_mode == Some(BindingMode::WaitForFirstConsumer) && claim.selected_node.is_none() {
         return ClaimDecision::Nothing;
     }
+    // What is wrong with a source is found out again, and told, when the claim is provisioned.
+    let content = content(claim, settings.flags.cross_namespace_gate, |_| view.granted);
+    let populated = matches!(content, Ok(Content::Populator));
     if owner == Owner::Nobody {
         // What is wrong with the claim is told by the one node that gets it.
-        let served = view.volume.is_some() || class.owner == ClassOwner::Other || content(claim) == Content::Populator;
+        let served = view.volume.is_some() || class.owner == ClassOwner::Other || populated;
         let compete = || ClaimDecision::Compete(Arc::clone(claim), Arc::clone(class));
         return if served { ClaimDecision::Nothing } else { compete() };
     }
@@ -93,11 +96,8 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     if view.volume.is_some() || class.owner == ClassOwner::Other {
         return ClaimDecision::Ignore;
     }
-    if content(claim) == Content::Populator {
+    if populated {
         return ClaimDecision::LeaveToPopulator(Arc::clone(claim));
     }
-    match missing_feature(settings, claim, class) {
-        Some(missing) => ClaimDecision::Refuse(Arc::clone(claim), missing),
-        None => ClaimDecision::Provision(Arc::clone(claim), Arc::clone(class)),
-    }
+    ClaimDecision::Provision(Arc::clone(claim), Arc::clone(class))
 }

@@ -10,7 +10,10 @@ use storage_kube::volume_capability::{AccessType, volume_capabilities};
 use storage_kube::volume_mode::VolumeMode;
 use storage_kube::{fs_type, parameters, quantity, volume_name};
 
+use crate::data_source::{Content, SourceKey};
 use crate::error::PlanError;
+use crate::migration;
+use crate::records::class::ClassOwner;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::settings::Settings;
 use crate::topology::Requirement;
@@ -31,6 +34,7 @@ pub(crate) struct SecretRefs {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) claim: Arc<ClaimRecord>,
+    /// As the driver understands it, if it names the plugin that the driver replaces.
     pub(crate) class: Arc<ClassRecord>,
     pub(crate) volume_name: VolumeName,
     /// Bytes, 0 when the claim asks for no size.
@@ -45,6 +49,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Whether the volume will be one of the plugin that the driver replaces.
+    pub(crate) fn is_migrated(&self) -> bool {
+        self.class.owner == ClassOwner::InTree
+    }
+
     /// The request in full, the same each time.
     pub(crate) fn message(&self) -> CreateVolumeRequest {
         let accessibility_requirements = self.accessibility.as_ref().map(Into::into);
@@ -60,6 +69,7 @@ pub(crate) fn plan(settings: &Settings, claim: &Arc<ClaimRecord>, class: &Arc<Cl
     if claim.has_selector {
         return Err(PlanError::Selector);
     }
+    let class = &migration::csi_class(&settings.names, class)?;
     let flags = &settings.flags;
     let volume_name = volume_name::volume_name(&flags.volume_name_prefix, &claim.uid.to_string(), flags.uuid_length)?;
     let fs_type = fs_type::resolve(&class.parameters, &flags.default_fs_type)?;
@@ -104,6 +114,28 @@ pub(crate) fn plan(settings: &Settings, claim: &Arc<ClaimRecord>, class: &Arc<Cl
         accessibility: None,
         request,
     })
+}
+
+/// Whether the driver can do what the claim asks for beyond an empty volume.
+pub(crate) fn check_capabilities(settings: &Settings, claim: &ClaimRecord, content: &Content) -> Result<(), PlanError> {
+    let facts = &settings.driver;
+    let driver = || settings.names.driver.clone();
+    if !facts.provisions {
+        return Err(PlanError::NoDynamicProvisioning { driver: driver() });
+    }
+    match content {
+        Content::Driver(SourceKey::Snapshot(..)) if !facts.snapshots => {
+            return Err(PlanError::NoSnapshots { driver: driver() });
+        }
+        Content::Driver(SourceKey::Claim(..)) if !facts.clones => {
+            return Err(PlanError::NoClones { driver: driver() });
+        }
+        Content::Driver(_) | Content::Empty | Content::Populator => {}
+    }
+    if settings.flags.attributes_class_gate && claim.volume_attributes_class.is_some() && !facts.modifies {
+        return Err(PlanError::NoModification { driver: driver() });
+    }
+    Ok(())
 }
 
 fn secret_refs(claim: &ClaimRecord, class: &ClassRecord, volume_name: &VolumeName) -> Result<SecretRefs, PlanError> {

@@ -1,6 +1,7 @@
 //! All writes to PersistentVolume objects.
 
 use controller_runtime::gate_closed;
+use csi_translation::volume_to_csi;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Error};
 use serde_json::Value;
@@ -57,9 +58,13 @@ async fn existing(client: &Client, name: &VolumeName, claim: &ClaimUid, handle: 
         .get(name.as_str())
         .await
         .map_err(|source| SaveError::Read { volume: name.clone(), source: Box::new(source) })?;
+    let found_handle = match &found.spec.csi {
+        Some(csi) => Some(csi.volume_handle.clone()),
+        None => volume_to_csi(&found).ok().map(|translated| translated.handle),
+    };
+    let same_volume = found_handle.as_deref() == Some(handle);
     let same_claim =
         found.spec.claim_ref.and_then(|claim| claim.uid).is_some_and(|uid| ClaimUid(Uid::from(uid.as_str())) == *claim);
-    let same_volume = found.spec.csi.is_some_and(|csi| csi.volume_handle == handle);
     if same_claim && same_volume { Ok(()) } else { Err(SaveError::Taken { volume: name.clone() }) }
 }
 

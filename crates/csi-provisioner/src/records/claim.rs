@@ -1,14 +1,15 @@
-//! Claims that wait for a volume of this driver.
+//! Claims that wait for a volume of this driver, and claims that are protected as the source of others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use controller_runtime::Projection;
+use controller_runtime::{Mention, Projection};
 use storage_kube::access_mode::AccessMode;
-use storage_kube::annotations;
-use storage_kube::names::{ClaimName, ClaimUid, ClassName, Namespace, NodeName};
+use storage_kube::names::{ClaimName, ClaimUid, ClassName, Namespace, NodeName, VolumeName};
 use storage_kube::uid::Uid;
 use storage_kube::volume_mode::VolumeMode;
 use storage_kube::wire::{DataSource, PersistentVolumeClaim};
+use storage_kube::{annotations, finalizers};
 
 use crate::migration::ProvisionerNames;
 
@@ -100,12 +101,73 @@ impl ClaimRecord {
     }
 }
 
-/// Keeps unbound claims annotated with this provisioner, by UID: a claim made anew under the same name is another one.
+/// A bound claim, of whichever driver, with the finalizer of clone sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourceClaim {
+    pub(crate) namespace: Namespace,
+    pub(crate) name: ClaimName,
+    /// Its volume, which says whose it is.
+    pub(crate) volume: Option<VolumeName>,
+    /// `metadata.deletionTimestamp` is set.
+    pub(crate) deleting: bool,
+    /// An annotation names this provisioner as the one who made its volume.
+    pub(crate) annotated: bool,
+}
+
+/// What is kept of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ClaimEntry {
+    /// It waits for a volume.
+    Waiting(Arc<ClaimRecord>),
+    /// Others are, or were, made from it.
+    Source(SourceClaim),
+}
+
+impl ClaimEntry {
+    pub(crate) fn waiting(&self) -> Option<&Arc<ClaimRecord>> {
+        match self {
+            Self::Waiting(claim) => Some(claim),
+            Self::Source(_) => None,
+        }
+    }
+
+    pub(crate) fn source(&self) -> Option<&SourceClaim> {
+        match self {
+            Self::Waiting(_) => None,
+            Self::Source(source) => Some(source),
+        }
+    }
+}
+
+/// Keeps unbound claims annotated with this provisioner and bound ones that are protected, by UID: a claim made anew under
+/// the same name is another one.
 pub(crate) struct ClaimProjection {
-    pub(crate) names: ProvisionerNames,
+    names: ProvisionerNames,
+    finalizer: Mention,
 }
 
 impl ClaimProjection {
+    pub(crate) fn new(names: ProvisionerNames) -> Self {
+        Self { names, finalizer: Mention::of([finalizers::CLONE_SOURCE_PROTECTION]) }
+    }
+
+    fn source(&self, claim: &PersistentVolumeClaim) -> Option<SourceClaim> {
+        let finalizers = claim.metadata.finalizers.as_deref()?;
+        if !finalizers::contains(finalizers, finalizers::CLONE_SOURCE_PROTECTION) {
+            return None;
+        }
+        let annotation = |key: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        let by =
+            annotation(annotations::STORAGE_PROVISIONER).or_else(|| annotation(annotations::BETA_STORAGE_PROVISIONER));
+        Some(SourceClaim {
+            namespace: Namespace::from(claim.metadata.namespace.as_deref()?),
+            name: ClaimName::from(claim.metadata.name.as_deref()?),
+            annotated: by.is_some_and(|by| self.names.contains(by)),
+            volume: claim.spec.volume_name.as_deref().map(VolumeName::from),
+            deleting: claim.metadata.deletion_timestamp.is_some(),
+        })
+    }
+
     /// Contract of the annotations: the GA key wins over the beta key, and `migrated-to` may redirect an in-tree name.
     fn asked_as(&self, annotations: Option<&BTreeMap<String, String>>) -> Option<AskedAs> {
         let annotations = annotations?;
@@ -125,11 +187,11 @@ impl ClaimProjection {
 impl Projection for ClaimProjection {
     type Wire = PersistentVolumeClaim;
     type Key = ClaimUid;
-    type Record = ClaimRecord;
+    type Record = ClaimEntry;
     type Group = ClassName;
 
     fn may_concern(&self, json: &[u8]) -> bool {
-        self.names.may_be_in(json)
+        self.names.may_be_in(json) || self.finalizer.may_be_in(json)
     }
 
     fn decode(json: &[u8]) -> Result<PersistentVolumeClaim, serde_json::Error> {
@@ -140,9 +202,9 @@ impl Projection for ClaimProjection {
         claim.metadata.uid.as_deref().map(|uid| ClaimUid(Uid::from(uid)))
     }
 
-    fn project(&self, claim: PersistentVolumeClaim) -> Option<ClaimRecord> {
+    fn project(&self, claim: PersistentVolumeClaim) -> Option<ClaimEntry> {
         if claim.spec.volume_name.as_deref().is_some_and(|name| !name.is_empty()) {
-            return None;
+            return self.source(&claim).map(ClaimEntry::Source);
         }
         let asked_as = self.asked_as(claim.metadata.annotations.as_ref())?;
         let class = ClassName::from(claim.class_name());
@@ -151,7 +213,7 @@ impl Projection for ClaimProjection {
             .get(annotations::SELECTED_NODE)
             .filter(|node| !node.is_empty())
             .map(|node| NodeName::from(node.as_str()));
-        Some(ClaimRecord {
+        Some(ClaimEntry::Waiting(Arc::new(ClaimRecord {
             uid: ClaimUid(Uid::from(claim.metadata.uid.as_deref()?)),
             namespace: Namespace::from(claim.metadata.namespace.as_deref()?),
             name: ClaimName::from(claim.metadata.name.as_deref()?),
@@ -168,10 +230,10 @@ impl Projection for ClaimProjection {
             data_source: claim.spec.data_source,
             data_source_ref: claim.spec.data_source_ref,
             volume_attributes_class: claim.spec.volume_attributes_class_name.filter(|name| !name.is_empty()),
-        })
+        })))
     }
 
-    fn group(&self, claim: &ClaimRecord) -> Option<ClassName> {
-        Some(claim.class.clone())
+    fn group(&self, claim: &ClaimEntry) -> Option<ClassName> {
+        claim.waiting().map(|claim| claim.class.clone())
     }
 }

@@ -11,7 +11,7 @@ use storage_kube::uid::Uid;
 use storage_kube::wire::{ClaimReference, PersistentVolume, ReclaimPolicy, VolumePhase};
 use storage_kube::{annotations, finalizers};
 
-use crate::migration::ProvisionerNames;
+use crate::migration::{ProvisionerNames, volume_source};
 use crate::node_deployment::reach::reaches;
 
 /// What backs the volume.
@@ -19,10 +19,24 @@ use crate::node_deployment::reach::reaches;
 pub(crate) enum VolumeSource {
     /// A volume of this driver.
     Driver(VolumeHandle),
-    /// An in-tree source that this driver takes over.
-    InTree,
+    /// A volume of the plugin that this driver replaces, by the driver's name for it.
+    Migrated(VolumeHandle),
+    /// A volume of that plugin whose source makes no sense to the driver.
+    Untranslatable(Box<csi_translation::Error>),
     /// A volume of another driver, although an annotation names this provisioner.
     OtherDriver(Arc<str>),
+    /// Any other kind of source, although an annotation names this provisioner.
+    NotCsi,
+}
+
+impl VolumeSource {
+    /// What this driver calls the volume, if it knows it.
+    pub(crate) fn handle(&self) -> Option<&VolumeHandle> {
+        match self {
+            Self::Driver(handle) | Self::Migrated(handle) => Some(handle),
+            Self::Untranslatable(_) | Self::OtherDriver(_) | Self::NotCsi => None,
+        }
+    }
 }
 
 /// Which Secret `DeleteVolume` gets, as the volume's annotations say.
@@ -141,13 +155,7 @@ impl Projection for VolumeProjection {
         if !reachable && !concerns_every_node(&volume, protected) {
             return None;
         }
-        let source = match &volume.spec.csi {
-            None => VolumeSource::InTree,
-            Some(csi) if self.names.is_driver(&csi.driver) => {
-                VolumeSource::Driver(VolumeHandle::from(csi.volume_handle.as_str()))
-            }
-            Some(csi) => VolumeSource::OtherDriver(self.interner.intern(&csi.driver)),
-        };
+        let source = volume_source(&self.names, &volume, &self.interner);
         Some(VolumeRecord {
             name: VolumeName::from(self.interner.intern(volume.metadata.name.as_deref()?)),
             uid: Uid::from(volume.metadata.uid.as_deref().unwrap_or_default()),

@@ -7,11 +7,15 @@ use storage_kube::names::NodeName;
 use super::objects::{CLAIM_UID, DRIVER, claim, with};
 use crate::migration::ProvisionerNames;
 use crate::records::claim::AskedAs;
-use crate::records::{ClaimProjection, ClaimRecord};
+use crate::records::{ClaimEntry, ClaimProjection, ClaimRecord};
 
 pub(super) fn record(driver: &str, claim: Value) -> Option<ClaimRecord> {
+    entry(driver, claim)?.waiting().map(|claim| (**claim).clone())
+}
+
+fn entry(driver: &str, claim: Value) -> Option<ClaimEntry> {
     let claim = with(claim, &json!({ "metadata": { "uid": CLAIM_UID, "resourceVersion": "42" } }));
-    let projection = ClaimProjection { names: ProvisionerNames::of(driver) };
+    let projection = ClaimProjection::new(ProvisionerNames::of(driver));
     let json = claim.to_string().into_bytes();
     let record = projection.project(ClaimProjection::decode(&json).unwrap());
     assert!(record.is_none() || projection.may_concern(&json), "kept, but refused in a first list");

@@ -37,9 +37,14 @@ pub(super) fn settings() -> Settings {
 }
 
 pub(super) fn class_record(class: Value) -> Arc<ClassRecord> {
+    class_record_of(DRIVER, class)
+}
+
+/// The class as the provisioner of another driver sees it.
+pub(super) fn class_record_of(driver: &str, class: Value) -> Arc<ClassRecord> {
     let class = with(class, &json!({ "metadata": { "uid": "class-uid" } }));
     let class: StorageClass = serde_json::from_value(class).unwrap();
-    Arc::new(ClassProjection { names: ProvisionerNames::of(DRIVER) }.project(class).unwrap())
+    Arc::new(ClassProjection { names: ProvisionerNames::of(driver) }.project(class).unwrap())
 }
 
 #[derive(Default)]
@@ -69,6 +74,7 @@ fn decision(known: Known) -> &'static str {
         volume: volume.as_ref(),
         provisioned: known.provisioned,
         outdated: known.outdated,
+        granted: false,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
     };
     match decide(&settings, &view) {
@@ -78,7 +84,6 @@ fn decision(known: Known) -> &'static str {
         ClaimDecision::AwaitClass(_) => "await class",
         ClaimDecision::NameTaken(..) => "name taken",
         ClaimDecision::LeaveToPopulator(_) => "populator",
-        ClaimDecision::Refuse(..) => "refuse",
         ClaimDecision::Compete(..) => "compete",
         ClaimDecision::Resume(_) => "resume",
         ClaimDecision::Provision(..) => "provision",
@@ -142,8 +147,8 @@ fn what_is_done_with_a_claim() {
             Known { claim: ours(), class: foreign_class(), in_progress: true, ..Known::default() },
             "resume",
         ),
-        ("snapshot", Known { claim: source("VolumeSnapshot"), class: fast(), ..Known::default() }, "refuse"),
-        ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "refuse"),
+        ("snapshot", Known { claim: source("VolumeSnapshot"), class: fast(), ..Known::default() }, "provision"),
+        ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "provision"),
         ("populator", Known { claim: source("MyPopulator"), class: fast(), ..Known::default() }, "populator"),
     ];
     assert_eq!(cases.len(), 19);

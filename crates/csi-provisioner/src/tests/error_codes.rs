@@ -8,6 +8,7 @@ use storage_kube::secret_ref::SecretRef;
 use tonic::Code;
 
 use crate::error::{Disposition, Memory, ProvisionError};
+use crate::migration::NotInTree;
 
 const METHOD: &str = "/csi.v1.Controller/CreateVolume";
 
@@ -48,6 +49,13 @@ fn every_code_has_its_disposition() {
 fn every_other_failure_has_its_disposition() {
     let secret = SecretRef { namespace: "shop".into(), name: "key".into() };
     let address = csi_client::Address::parse("/run/csi/socket").unwrap();
+    let not_in_tree = |why: Option<&str>| {
+        let (handle, source) = ("v".to_owned(), Box::new(NotInTree::NoName));
+        match why {
+            None => ProvisionError::NotInTree { handle, source },
+            Some(why) => ProvisionError::NotInTreeAndLeft { handle, source, why: why.to_owned() },
+        }
+    };
     let lost = |code| CallError::Unanswered { method: METHOD, code, message: "why".into() };
     let cases = [
         ("class missing", ProvisionError::ClassMissing { class: "fast".into() }, Memory::Unchanged),
@@ -60,6 +68,8 @@ fn every_other_failure_has_its_disposition() {
             ProvisionError::TooSmallAndLeft { requested: 100, actual: 80, why: "busy".into() },
             Memory::Remember,
         ),
+        ("not one of the plugin, deleted again", not_in_tree(None), Memory::Forget),
+        ("not one of the plugin, not deleted", not_in_tree(Some("busy")), Memory::Remember),
         (
             "leadership over",
             CallError::Denied { method: METHOD, reason: "the lease is over".into() }.into(),
@@ -75,7 +85,7 @@ fn every_other_failure_has_its_disposition() {
         ("no gRPC status", lost(Code::Unknown).into(), Memory::Remember),
         ("answer too large", lost(Code::ResourceExhausted).into(), Memory::Remember),
     ];
-    assert_eq!(cases.len(), 12);
+    assert_eq!(cases.len(), 14);
     for (case, error, memory) in cases {
         let error: ProvisionError = error;
         assert_eq!(error.disposition(), Disposition::BackOff(memory), "{case}");

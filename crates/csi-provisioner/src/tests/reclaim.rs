@@ -229,18 +229,6 @@ async fn a_volume_deleted_before_its_claim_is_reclaimed() {
     assert_eq!(scene.count(Rpc::DeleteVolume), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_in_tree_volume_is_refused_by_name() {
-    let scene = Scene::with(flags(), |driver| driver.name = "ebs.csi.aws.com".to_owned()).await;
-    let in_tree = json!({
-        "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": "kubernetes.io/aws-ebs", "pv.kubernetes.io/migrated-to": "ebs.csi.aws.com" } },
-        "spec": { "csi": null, "awsElasticBlockStore": { "volumeID": "vol-1" } },
-    });
-    scene.add_volume(with(volume("pv", "h", "Released", "Delete"), &in_tree));
-    assert!(scene.event("VolumeFailedDelete").await.contains("in-tree"));
-    assert_eq!(scene.count(Rpc::DeleteVolume), 0);
-}
-
 /// The object is replaced by another of its name while the driver deletes the volume.
 #[tokio::test(start_paused = true)]
 async fn a_volume_object_made_anew_under_the_name_is_not_deleted() {

@@ -10,6 +10,7 @@ use fake_driver::{FakeDriver, Identity, Rpc};
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Secret};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use serde_json::Value;
+use storage_kube::in_tree::InTreePlugin;
 use storage_kube::volume_name::UuidLength;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,7 @@ pub(super) fn flags() -> ProvisioningFlags {
         cross_namespace_gate: false,
         topology_gate: true,
         attributes_class_gate: true,
+        discover_attributes_class: false,
     }
 }
 
@@ -117,11 +119,13 @@ impl Scene {
         let registry = prometheus::Registry::new();
         let tasks = Tasks::new();
         let timeout = Duration::from_secs(10);
+        let call_metrics = CallMetrics::register(&registry).unwrap();
+        call_metrics.label_migrated(|driver| InTreePlugin::replaced_by(driver).is_some());
         let (client, connection) = Driver::new(csi_client::Settings {
             address: csi_client::Address::parse(&driver.address()).unwrap(),
             handshake: Handshake::Controller,
             timeout,
-            metrics: CallMetrics::register(&registry).unwrap(),
+            metrics: call_metrics,
         });
         tasks.spawn("connection", async move { panic!("{}", connection.run().await) });
         let info = client.ready().await;
@@ -139,6 +143,7 @@ impl Scene {
         let settings = Arc::new(settings);
         let process = Arc::new(Process {
             caches: Arc::new(start_caches(&settings, &api.client(), &tasks)),
+            attributes_classes: crate::attributes_class::Discovery::new(settings.flags.discover_attributes_class),
             settings,
             driver: client,
             client: api.client(),

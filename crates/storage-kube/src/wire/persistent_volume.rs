@@ -6,10 +6,7 @@ use k8s_openapi::{api::core::v1 as full, apimachinery::pkg::apis::meta::v1::Obje
 use kube::Resource;
 use serde::Deserialize;
 
-use super::{
-    metadata::slim,
-    presence::{is_set, null_as_default},
-};
+use super::{in_tree_source::InTreeSource, metadata::slim_with_labels, presence::null_as_default};
 use crate::{
     access_mode::AccessMode, class_name::class_name, in_tree::InTreePlugin, reclaim_policy::ReclaimPolicy,
     volume_mode::VolumeMode,
@@ -20,7 +17,7 @@ use crate::{
 #[resource(inherit = full::PersistentVolume)]
 pub struct PersistentVolume {
     /// Only the fields rules read, see the module.
-    #[serde(deserialize_with = "slim")]
+    #[serde(deserialize_with = "slim_with_labels")]
     pub metadata: ObjectMeta,
     /// What it is.
     #[serde(default, deserialize_with = "null_as_default")]
@@ -33,7 +30,6 @@ pub struct PersistentVolume {
 /// `spec` of a volume.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[expect(clippy::struct_excessive_bools, reason = "one field per kind of source")]
 pub struct PersistentVolumeSpec {
     /// The claim it is bound to or reserved for.
     pub claim_ref: Option<ClaimReference>,
@@ -54,36 +50,34 @@ pub struct PersistentVolumeSpec {
     pub volume_mode: Option<VolumeMode>,
     /// Absent means that every node reaches it.
     pub node_affinity: Option<Box<full::VolumeNodeAffinity>>,
-    // Sources that a CSI driver has taken over: which one it is, not what is in it.
-    #[serde(deserialize_with = "is_set")]
-    aws_elastic_block_store: bool,
-    #[serde(deserialize_with = "is_set")]
-    gce_persistent_disk: bool,
-    #[serde(deserialize_with = "is_set")]
-    cinder: bool,
-    #[serde(deserialize_with = "is_set")]
-    azure_disk: bool,
-    #[serde(deserialize_with = "is_set")]
-    azure_file: bool,
-    #[serde(deserialize_with = "is_set")]
-    vsphere_volume: bool,
-    #[serde(deserialize_with = "is_set")]
-    portworx_volume: bool,
+    // Sources that a CSI driver has taken over.
+    aws_elastic_block_store: Option<Box<InTreeSource>>,
+    gce_persistent_disk: Option<Box<InTreeSource>>,
+    cinder: Option<Box<InTreeSource>>,
+    azure_disk: Option<Box<InTreeSource>>,
+    azure_file: Option<Box<InTreeSource>>,
+    vsphere_volume: Option<Box<InTreeSource>>,
+    portworx_volume: Option<Box<InTreeSource>>,
 }
 
 impl PersistentVolumeSpec {
-    /// The plugin built into Kubernetes whose source it has, if a CSI driver replaces that plugin.
-    pub fn in_tree_plugin(&self) -> Option<InTreePlugin> {
+    /// The source of a plugin built into Kubernetes, if it has one and a CSI driver replaces that plugin.
+    pub fn in_tree_source(&self) -> Option<(InTreePlugin, &InTreeSource)> {
         let sources = [
-            (self.aws_elastic_block_store, InTreePlugin::AwsEbs),
-            (self.gce_persistent_disk, InTreePlugin::GcePd),
-            (self.cinder, InTreePlugin::Cinder),
-            (self.azure_disk, InTreePlugin::AzureDisk),
-            (self.azure_file, InTreePlugin::AzureFile),
-            (self.vsphere_volume, InTreePlugin::Vsphere),
-            (self.portworx_volume, InTreePlugin::Portworx),
+            (&self.aws_elastic_block_store, InTreePlugin::AwsEbs),
+            (&self.gce_persistent_disk, InTreePlugin::GcePd),
+            (&self.cinder, InTreePlugin::Cinder),
+            (&self.azure_disk, InTreePlugin::AzureDisk),
+            (&self.azure_file, InTreePlugin::AzureFile),
+            (&self.vsphere_volume, InTreePlugin::Vsphere),
+            (&self.portworx_volume, InTreePlugin::Portworx),
         ];
-        sources.into_iter().find_map(|(there, plugin)| there.then_some(plugin))
+        sources.into_iter().find_map(|(source, plugin)| Some((plugin, source.as_deref()?)))
+    }
+
+    /// The plugin of that source.
+    pub fn in_tree_plugin(&self) -> Option<InTreePlugin> {
+        self.in_tree_source().map(|(plugin, _)| plugin)
     }
 }
 

@@ -70,6 +70,86 @@ fn resources_are_those_of_the_full_types() {
         "/apis/storage.k8s.io/v1/volumeattachments"
     );
     assert_eq!(same::<CsiNode, api::storage::v1::CSINode>(), "/apis/storage.k8s.io/v1/csinodes");
+    assert_eq!(
+        same::<VolumeAttributesClass, api::storage::v1::VolumeAttributesClass>(),
+        "/apis/storage.k8s.io/v1/volumeattributesclasses"
+    );
+}
+
+/// As in `config/crd` of the external-snapshotter and of the gateway API.
+#[test]
+fn custom_resources_are_those_of_their_definitions() {
+    fn path<K: Resource<DynamicType = ()>>() -> (String, String) {
+        (K::kind(&()).into_owned(), K::url_path(&(), None))
+    }
+    let snapshots = "/apis/snapshot.storage.k8s.io/v1";
+    assert_eq!(path::<VolumeSnapshot>(), ("VolumeSnapshot".into(), format!("{snapshots}/volumesnapshots")));
+    assert_eq!(
+        path::<VolumeSnapshotContent>(),
+        ("VolumeSnapshotContent".into(), format!("{snapshots}/volumesnapshotcontents"))
+    );
+    assert_eq!(
+        path::<ReferenceGrant>(),
+        ("ReferenceGrant".into(), "/apis/gateway.networking.k8s.io/v1beta1/referencegrants".into())
+    );
+    let here = VolumeSnapshot::url_path(&(), Some("ns"));
+    assert_eq!(here, format!("{snapshots}/namespaces/ns/volumesnapshots"));
+}
+
+#[test]
+fn a_snapshot_and_its_content() {
+    let snapshot: VolumeSnapshot = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "spec": { "volumeSnapshotClassName": "c", "source": { "persistentVolumeClaimName": "data" } },
+        "status": { "boundVolumeSnapshotContentName": "content", "readyToUse": true, "restoreSize": "5Gi", "error": null },
+    }));
+    let status = snapshot.status.unwrap();
+    assert_eq!(status.bound_volume_snapshot_content_name.as_deref(), Some("content"));
+    assert_eq!((status.ready_to_use, status.restore_size.as_deref()), (Some(true), Some("5Gi")));
+    assert_eq!(snapshot.spec.source.volume_snapshot_content_name, None);
+    let content: VolumeSnapshotContent = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "spec": {
+            "driver": "d", "deletionPolicy": "Delete", "source": { "snapshotHandle": "h" }, "sourceVolumeMode": "Block",
+            "volumeSnapshotRef": { "kind": "VolumeSnapshot", "namespace": "ns", "name": "n", "uid": "u" },
+        },
+        "status": { "snapshotHandle": "h", "creationTime": 1, "readyToUse": true, "restoreSize": 5 },
+    }));
+    assert_eq!((content.spec.driver.as_str(), content.spec.source_volume_mode), ("d", Some(VolumeMode::Block)));
+    let reference = VolumeSnapshotReference { namespace: "ns".into(), name: "n".into(), uid: Some("u".into()) };
+    assert_eq!(content.spec.volume_snapshot_ref, reference);
+    assert_eq!(content.status.unwrap().snapshot_handle.as_deref(), Some("h"));
+}
+
+#[test]
+fn a_restore_size_is_a_text_or_a_number_and_may_be_missing() {
+    for (written, read) in
+        [(json!("5Gi"), Some("5Gi")), (json!(5_368_709_120_u64), Some("5368709120")), (Value::Null, None)]
+    {
+        let status: VolumeSnapshotStatus = decode(&json!({ "restoreSize": written }));
+        assert_eq!(status.restore_size.as_deref(), read);
+    }
+    let bare: VolumeSnapshot = decode(&json!({ "metadata": { "name": "n" }, "status": null }));
+    assert!(bare.status.is_none());
+}
+
+#[test]
+fn a_grant_and_a_class_of_attributes() {
+    let grant: ReferenceGrant = decode(&json!({
+        "metadata": metadata(&json!({})),
+        "spec": {
+            "from": [{ "group": "", "kind": "PersistentVolumeClaim", "namespace": "a" }],
+            "to": [{ "group": "g", "kind": "K", "name": null }, { "group": "g", "kind": "K", "name": "n" }],
+        },
+    }));
+    let from = GrantedFrom { group: String::new(), kind: "PersistentVolumeClaim".into(), namespace: "a".into() };
+    assert_eq!(grant.spec.from, [from]);
+    let names: Vec<_> = grant.spec.to.iter().map(|to| to.name.as_deref()).collect();
+    assert_eq!(names, [None, Some("n")]);
+    let class: VolumeAttributesClass = decode(&json!({
+        "metadata": metadata(&json!({})), "driverName": "d", "parameters": { "iops": "4000" },
+    }));
+    assert_eq!((class.driver_name.as_str(), class.parameters["iops"].as_str()), ("d", "4000"));
 }
 
 #[test]
@@ -218,7 +298,7 @@ fn wrong_types_are_errors() {
 
 #[test]
 fn slim_types_are_small() {
-    assert!(size_of::<PersistentVolume>() < 700, "{}", size_of::<PersistentVolume>());
+    assert!(size_of::<PersistentVolume>() < 800, "{}", size_of::<PersistentVolume>());
     assert!(size_of::<PersistentVolumeClaim>() < 900, "{}", size_of::<PersistentVolumeClaim>());
 }
 
@@ -262,21 +342,27 @@ fn what_an_attacher_reads() {
 }
 
 #[test]
-fn the_kind_of_an_in_tree_source_is_known() {
+fn the_source_of_a_plugin_is_known_under_every_name_of_its_id() {
     let rows = [
-        ("awsElasticBlockStore", Some(InTreePlugin::AwsEbs)),
-        ("gcePersistentDisk", Some(InTreePlugin::GcePd)),
-        ("cinder", Some(InTreePlugin::Cinder)),
-        ("azureDisk", Some(InTreePlugin::AzureDisk)),
-        ("azureFile", Some(InTreePlugin::AzureFile)),
-        ("vsphereVolume", Some(InTreePlugin::Vsphere)),
-        ("portworxVolume", Some(InTreePlugin::Portworx)),
-        ("csi", None),
-        ("nfs", None),
+        ("awsElasticBlockStore", "volumeID", Some(InTreePlugin::AwsEbs)),
+        ("gcePersistentDisk", "pdName", Some(InTreePlugin::GcePd)),
+        ("cinder", "volumeID", Some(InTreePlugin::Cinder)),
+        ("azureDisk", "diskURI", Some(InTreePlugin::AzureDisk)),
+        ("azureFile", "id", Some(InTreePlugin::AzureFile)),
+        ("vsphereVolume", "volumePath", Some(InTreePlugin::Vsphere)),
+        ("portworxVolume", "volumeID", Some(InTreePlugin::Portworx)),
+        ("csi", "volumeHandle", None),
+        ("nfs", "path", None),
     ];
     assert_eq!(rows.len(), 9);
-    for (source, plugin) in rows {
-        let volume: PersistentVolume = decode(&json!({ "metadata": {}, "spec": { source: {} } }));
-        assert_eq!(volume.spec.in_tree_plugin(), plugin, "{source}");
+    for (field, id, plugin) in rows {
+        let metadata = metadata(&json!({}));
+        let volume: PersistentVolume = decode(&json!({ "metadata": metadata, "spec": { field: { id: "x" } } }));
+        let found = volume.spec.in_tree_source();
+        assert_eq!(found.map(|(plugin, source)| (plugin, source.id.as_str())), plugin.map(|plugin| (plugin, "x")));
+        assert_eq!(volume.metadata.labels, Some([("l".to_owned(), "v".to_owned())].into()), "they say where it is");
     }
+    let nulls = json!({ "volumeID": null, "fsType": null, "readOnly": null, "partition": null, "secretRef": {} });
+    let volume: PersistentVolume = decode(&json!({ "metadata": {}, "spec": { "cinder": nulls } }));
+    assert_eq!(volume.spec.in_tree_source(), Some((InTreePlugin::Cinder, &InTreeSource::default())));
 }

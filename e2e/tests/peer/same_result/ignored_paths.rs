@@ -1,6 +1,6 @@
 //! Where the two provisioners may differ, and why. Anything else fails, and so does a line that nothing needs.
 
-use crate::differences::{Rule, differ, less};
+use crate::differences::{Rule, differ, less, vary};
 
 const TIME: &str = "time of the run";
 const COUNTER: &str = "counter of the cluster";
@@ -8,6 +8,12 @@ const ONE_EACH: &str = "the Go provisioner repeats finished work until its cache
 const CURE: &str =
     "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
 const QUIET_UPDATE: &str = "an update or deletion of the claim starts a try of the Go provisioner, whatever it changes";
+const WHOLE_OBJECT: &str = "the caches have no whole objects: what is to be updated is read first";
+const RELEASED: &str = "the protection of a source is taken off when no clone is in flight, not when it is deleted";
+const NO_SNAPSHOT_CACHE: &str =
+    "snapshots are read when they are needed, and listed to look for protection left behind";
+const CONFLICT: &str =
+    "claims that protect one source at the same time: the Go provisioner reports the conflict and tries again";
 const FAST_CALL: &str = "a call that takes less than a second is not announced";
 
 pub(super) const RULES: &[Rule] = &[
@@ -35,6 +41,7 @@ pub(super) const RULES: &[Rule] = &[
     less("/requests/delete persistentvolumes/codes/*", ONE_EACH),
     less("/requests/patch persistentvolumes/count", ONE_EACH),
     less("/requests/patch persistentvolumes/codes/*", ONE_EACH),
+    differ("*/*", "/requests/get persistentvolumeclaims", WHOLE_OBJECT),
     less("/events/PersistentVolumeClaim Normal ProvisioningSucceeded/*/count", ONE_EACH),
     less("/events/PersistentVolumeClaim Warning ProvisioningFailed/*/count", QUIET_UPDATE),
     less("/events/PersistentVolumeClaim Normal Provisioning/0/count", QUIET_UPDATE),
@@ -55,6 +62,19 @@ pub(super) const RULES: &[Rule] = &[
     ),
     differ("refused/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("forbidden/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("places/no-such-node", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("strict-places/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("incapable-of-copies/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("incapable-of-attributes/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("refused-copies/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("refused-attributes/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("forbidden-attributes/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("copies/process", "/sources/source/1", RELEASED),
+    differ("copies/process", "/sources/block-source/1", RELEASED),
+    differ("*/process", "/requests/watch volumesnapshots", NO_SNAPSHOT_CACHE),
+    vary("copies/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed", CONFLICT),
+    vary("copies/process", "/requests/update persistentvolumeclaims/*", CONFLICT),
+    vary("copies/process", "/requests/update volumesnapshots/*", CONFLICT),
     differ("incapable/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ(
         "refused/no-class",

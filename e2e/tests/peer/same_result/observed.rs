@@ -1,5 +1,7 @@
 //! One setup with one provisioner: everything it left behind, as JSON with the names of the run taken out.
 
+mod sources;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
@@ -15,6 +17,7 @@ use crate::site::{PATIENCE, Side, Site, works};
 use crate::stand_ins::replaced;
 
 const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// A claim that is made last: what was written before it was asked for is there when it is done.
 const FENCE: &str = "fence";
 
@@ -36,19 +39,23 @@ pub(super) async fn observe(setup: &Setup, side: Side) -> Result<BTreeMap<String
     let settings = setup.flags.iter().fold(settings, |settings, flag| settings.flag(flag));
     let mut provisioner = settings.start()?;
     works(&mut provisioner, side).await?;
+    let names = sources::make(&site, &setup.sources).await.with_context(|| provisioner.process().tail())?;
     let lives = try_join_all(setup.scenarios.iter().map(|scenario| live(&site, &provisioner, scenario))).await;
     let lives = lives.with_context(|| provisioner.process().tail())?;
     fence(&site).await.with_context(|| provisioner.process().tail())?;
     let observations = Observations {
         events: events(&site).await?,
         requests: site.cluster.audit()?.into_iter().filter(|request| request.caller.0 == site.namespace).collect(),
+        names,
         site,
     };
     let mut documents = BTreeMap::new();
     for (scenario, life) in setup.scenarios.iter().zip(&lives) {
         documents.insert(scenario.name.to_owned(), observations.document(life)?);
     }
-    documents.insert("process".to_owned(), observations.process(&lives));
+    let mut process = observations.process(&lives);
+    process["sources"] = sources::finalizers(&observations.site, &setup.sources).await?;
+    documents.insert("process".to_owned(), process);
     Ok(documents)
 }
 
@@ -64,6 +71,11 @@ async fn prepare(site: &Site, setup: &Setup) -> Result<()> {
         }
     }
     site.add_class(FENCE, &json!({})).await?;
+    sources::prepare(site, &setup.sources).await?;
+    for object in &setup.objects {
+        site.cluster.create(&at(site, object)).await?;
+    }
+    site.cluster.grant(&site.account, setup.rules).await?;
     if setup.secrets_allowed {
         site.grant_secrets().await?;
     }
@@ -81,8 +93,13 @@ async fn live(site: &Site, provisioner: &Sidecar, scenario: &Scenario) -> Result
     let course = async {
         site.claim(name, name, &at(site, &scenario.annotations), &at(site, &scenario.claim)).await?;
         if let Some(annotations) = &scenario.later {
-            let patch = json!({ "metadata": { "annotations": annotations } });
-            site.claims().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+            annotate(site, name, annotations).await?;
+        }
+        if let Some(annotations) = &scenario.moved {
+            let is_taken_away = |claim: &PersistentVolumeClaim| !claim.annotations().contains_key(SELECTED_NODE);
+            let what = "the selected node to be taken away";
+            eventually::object(&site.claims(), name, what, PATIENCE, is_taken_away).await?;
+            annotate(site, name, annotations).await?;
         }
         let claim = site.claims().get(name).await?;
         if scenario.course == Course::Refused {
@@ -117,6 +134,12 @@ async fn live(site: &Site, provisioner: &Sidecar, scenario: &Scenario) -> Result
         Ok(Life { claim, volume: Some(volume), records, secrets })
     };
     course.await.map_err(|error: anyhow::Error| error.context(format!("scenario {name} at {}", site.namespace)))
+}
+
+async fn annotate(site: &Site, name: &str, annotations: &Value) -> Result<()> {
+    let patch = json!({ "metadata": { "annotations": at(site, annotations) } });
+    site.claims().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
 }
 
 fn records_of(site: &Site, volume: &str) -> Result<Vec<Value>> {
@@ -155,6 +178,8 @@ async fn events(site: &Site) -> Result<Vec<Event>> {
 }
 
 struct Observations {
+    /// Of the sources.
+    names: sources::StandIns,
     site: Site,
     events: Vec<Event>,
     requests: Vec<audit::Request>,
@@ -250,6 +275,7 @@ impl Observations {
 
     fn without_names(&self, document: &Value, life: Option<&Life>) -> Value {
         let mut names = vec![(self.site.namespace.clone(), "SITE".to_owned())];
+        names.extend(self.names.iter().cloned());
         if let Some(life) = life {
             let uid = life.claim.uid().unwrap_or_default();
             let short: String = uid.chars().filter(|c| *c != '-').take(12).collect();

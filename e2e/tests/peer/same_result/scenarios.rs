@@ -1,5 +1,10 @@
 //! What is done to both provisioners. In every text `SITE` stands for the name of the namespace.
 
+mod attributes;
+mod places;
+mod sources;
+
+use e2e::OptionalRule;
 use serde_json::{Value, json};
 
 /// One driver and one provisioner with their flags, and what they are asked for, all at once.
@@ -9,7 +14,23 @@ pub(super) struct Setup {
     pub(super) flags: &'static [&'static str],
     /// Whether upstream's optional rule for Secrets is bound.
     pub(super) secrets_allowed: bool,
+    /// Further rules that upstream's file does not have.
+    pub(super) rules: &'static [OptionalRule],
+    /// Of any kind, there before the provisioner starts.
+    pub(super) objects: Vec<Value>,
+    /// There before the claims of the scenarios.
+    pub(super) sources: Vec<Source>,
     pub(super) scenarios: Vec<Scenario>,
+}
+
+/// A claim with a volume that others are made of, and the snapshot of it.
+pub(super) struct Source {
+    pub(super) name: &'static str,
+    /// Fields of the claim's spec.
+    pub(super) claim: Value,
+    pub(super) snapshot: Option<&'static str>,
+    /// Whether the snapshot says that it is ready.
+    pub(super) ready: bool,
 }
 
 /// One class and one claim, both named after the scenario.
@@ -24,6 +45,8 @@ pub(super) struct Scenario {
     pub(super) secrets: &'static [&'static str],
     /// Annotations the claim gets when it waits.
     pub(super) later: Option<Value>,
+    /// Annotations it gets when its selected node was taken away.
+    pub(super) moved: Option<Value>,
     pub(super) course: Course,
 }
 
@@ -48,9 +71,8 @@ const QUICK: &str = "--retry-interval-start=200ms";
 const ONCE: &[&str] = &["--retry-interval-start=1h", "--retry-interval-max=2h"];
 
 pub(super) fn setups() -> Vec<Setup> {
-    let setup = |name, scenarios| Setup { name, driver: &[], flags: &[QUICK], secrets_allowed: false, scenarios };
     let fault = |name, driver| Setup { driver, ..setup(name, vec![bound("claim")]) };
-    vec![
+    let mut setups = vec![
         setup("plain", plain()),
         Setup { secrets_allowed: true, ..setup("secrets", secrets()) },
         Setup {
@@ -82,7 +104,24 @@ pub(super) fn setups() -> Vec<Setup> {
             ..setup("infeasible", vec![Scenario { course: Course::Refused, ..bound("claim") }])
         },
         fault("undeletable", &["--fault=DeleteVolume:code=INTERNAL,times=2"]),
-    ]
+    ];
+    setups.extend(places::setups());
+    setups.extend(sources::setups());
+    setups.extend(attributes::setups());
+    setups
+}
+
+fn setup(name: &'static str, scenarios: Vec<Scenario>) -> Setup {
+    Setup {
+        name,
+        driver: &[],
+        flags: &[QUICK],
+        secrets_allowed: false,
+        rules: &[],
+        objects: Vec::new(),
+        sources: Vec::new(),
+        scenarios,
+    }
 }
 
 fn plain() -> Vec<Scenario> {
@@ -228,6 +267,7 @@ fn bound(name: &'static str) -> Scenario {
         claim: json!({}),
         secrets: &[],
         later: None,
+        moved: None,
         course: Course::Deleted,
     }
 }
