@@ -90,8 +90,8 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
-        attachments: AttachmentKnowledge::default(),
         holds: Holds::default(),
+        attachments: AttachmentKnowledge::default(),
         unsaved: Mutex::default(),
         own_writes: Mutex::default(),
     });

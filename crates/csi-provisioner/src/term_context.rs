@@ -117,8 +117,8 @@ pub(crate) struct TermContext {
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
-    pub(crate) attachments: AttachmentKnowledge,
     pub(crate) holds: Holds,
+    pub(crate) attachments: AttachmentKnowledge,
     pub(crate) unsaved: Mutex<HashMap<VolumeName, Arc<UnsavedVolume>>>,
     pub(crate) own_writes: Mutex<OwnWrites>,
 }

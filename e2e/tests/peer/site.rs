@@ -6,7 +6,6 @@ use anyhow::{Context as _, Result};
 use e2e::cluster::Account;
 use e2e::sidecar::{Role, Settings};
 use e2e::{Cluster, Driver, Sidecar, eventually, peer};
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, PostParams};
@@ -75,10 +74,9 @@ impl Site {
         Ok(())
     }
 
-    /// Lets the account read Secrets, and waits until the authorizer knows.
+    /// Lets the account read Secrets.
     pub(crate) async fn grant_secrets(&self) -> Result<()> {
-        self.cluster.grant_secrets(&self.account).await?;
-        may_read_secrets(&self.client, &self.account).await
+        self.cluster.grant_secrets(&self.account).await
     }
 
     /// Creates a claim of 1 MiB for a class of this site, with these fields more in its spec.
@@ -130,21 +128,6 @@ impl Site {
         }
         Ok(records)
     }
-}
-
-/// Waits until the authorizer lets an account read the Secrets of its namespace.
-pub(crate) async fn may_read_secrets(client: &Client, account: &Account) -> Result<()> {
-    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let review = json!({ "spec": {
-        "user": format!("system:serviceaccount:{}:{}", account.namespace, account.name),
-        "resourceAttributes": { "namespace": account.namespace, "verb": "get", "resource": "secrets" },
-    } });
-    let review = serde_json::from_value(review)?;
-    eventually("the right to read Secrets", PATIENCE, async || {
-        let answer = reviews.create(&PostParams::default(), &review).await?;
-        Ok(answer.status.is_some_and(|status| status.allowed).then_some(()))
-    })
-    .await
 }
 
 /// Waits until a provisioner without leader election works, or one with it leads.

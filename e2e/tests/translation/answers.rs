@@ -38,7 +38,7 @@ pub(crate) enum Kind {
     NodeId,
     Region,
     Partition,
-    DiskKind,
+    Disk,
     SecretNamespace,
     Other,
 }
@@ -52,7 +52,7 @@ impl Kind {
             Error::NodeId { .. } => Self::NodeId,
             Error::Region { .. } => Self::Region,
             Error::Partition(_) => Self::Partition,
-            Error::DiskKind(_) => Self::DiskKind,
+            Error::DiskKind(_) => Self::Disk,
             Error::SecretNamespace => Self::SecretNamespace,
         }
     }
@@ -62,7 +62,7 @@ impl Kind {
             ("cannot simultaneously set allowed topologies", Self::ZonesTwice),
             ("node handle has wrong number", Self::NodeId),
             ("convert partition", Self::Partition),
-            ("is not supported in csi migration", Self::DiskKind),
+            ("is not supported in csi migration", Self::Disk),
             ("could not find a secret namespace", Self::SecretNamespace),
             ("failed to translate topology", Self::Region),
             ("failed to get region from zone", Self::Region),

@@ -30,7 +30,7 @@ fn asked(questions: &[Value]) -> Vec<Value> {
     let program = programs::ensure(&TRANSLATION).unwrap();
     let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    let lines: String = questions.iter().map(|question| format!("{question}\n")).collect();
+    let lines = questions.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
     let writer = thread::spawn(move || input.write_all(lines.as_bytes()).unwrap());
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_runtime::{Mention, Projection};
+use memchr::memmem::Finder;
 use storage_kube::access_mode::AccessMode;
 use storage_kube::names::{ClaimName, ClaimUid, ClassName, Namespace, NodeName, VolumeName};
 use storage_kube::uid::Uid;
@@ -144,11 +145,26 @@ impl ClaimEntry {
 pub(crate) struct ClaimProjection {
     names: ProvisionerNames,
     finalizer: Mention,
+    volume_name: Finder<'static>,
 }
+
+/// How the API server begins the name of a claim's volume. Within a JSON string the quotes would be escaped, and no other
+/// field of a claim has this name.
+const VOLUME_NAME: &[u8] = br#""volumeName":""#;
 
 impl ClaimProjection {
     pub(crate) fn new(names: ProvisionerNames) -> Self {
-        Self { names, finalizer: Mention::of([finalizers::CLONE_SOURCE_PROTECTION]) }
+        Self {
+            names,
+            finalizer: Mention::of([finalizers::CLONE_SOURCE_PROTECTION]),
+            volume_name: Finder::new(VOLUME_NAME),
+        }
+    }
+
+    /// Whether the claim is seen to have a volume, without parsing it.
+    fn is_plainly_bound(&self, json: &[u8]) -> bool {
+        let value = self.volume_name.find(json).map(|key| key + VOLUME_NAME.len());
+        value.is_some_and(|value| json.get(value) != Some(&b'"'))
     }
 
     fn source(&self, claim: &PersistentVolumeClaim) -> Option<SourceClaim> {
@@ -191,7 +207,7 @@ impl Projection for ClaimProjection {
     type Group = ClassName;
 
     fn may_concern(&self, json: &[u8]) -> bool {
-        self.names.may_be_in(json) || self.finalizer.may_be_in(json)
+        (self.names.may_be_in(json) && !self.is_plainly_bound(json)) || self.finalizer.may_be_in(json)
     }
 
     fn decode(json: &[u8]) -> Result<PersistentVolumeClaim, serde_json::Error> {

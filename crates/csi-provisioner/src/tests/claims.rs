@@ -93,3 +93,20 @@ fn the_beta_annotation_names_the_class_but_the_field_labels_the_metrics() {
     let record = record(DRIVER, with(claim("data", "fast"), &beta)).unwrap();
     assert_eq!((record.class.as_str(), record.class_label.as_str()), ("slow", "fast"));
 }
+
+/// In a first list of a large cluster nearly every claim is bound, and is skipped unparsed.
+#[test]
+fn a_bound_claim_does_not_concern_the_first_list_unless_it_is_protected() {
+    let projection = ClaimProjection::new(ProvisionerNames::of(DRIVER));
+    let concerns = |change: Value| {
+        let json = with(annotated(Some(DRIVER), None, None), &change).to_string();
+        projection.may_concern(json.as_bytes())
+    };
+    let finalizer = json!({ "metadata": { "finalizers": ["provisioner.storage.kubernetes.io/cloning-protection"] } });
+    let quoted = json!({ "metadata": { "annotations": { "note": r#"{"volumeName":"pv"}"# } } });
+    assert!(concerns(json!({})));
+    assert!(concerns(json!({ "spec": { "volumeName": "" } })));
+    assert!(concerns(quoted), "in a text it says nothing");
+    assert!(!concerns(json!({ "spec": { "volumeName": "pv" } })));
+    assert!(concerns(with(finalizer, &json!({ "spec": { "volumeName": "pv" } }))));
+}

@@ -20,7 +20,7 @@ const HERE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 const DIRECTORY: OFlags = HERE.union(OFlags::RDONLY).union(OFlags::DIRECTORY);
 /// A pipe in the place of the file that was there a moment ago is not waited for.
 const READ: OFlags = HERE.union(OFlags::RDONLY).union(OFlags::NONBLOCK);
-const CREATE: OFlags = HERE.union(OFlags::WRONLY).union(OFlags::CREATE).union(OFlags::EXCL);
+const CREATE: OFlags = HERE.union(OFlags::RDWR).union(OFlags::CREATE).union(OFlags::EXCL);
 const PRIVATE: Mode = Mode::RWXU;
 
 /// Copies the directory `from` to `to`, which must not exist. It is on disk when this returns.

@@ -23,7 +23,6 @@ pub(super) async fn observe(setup: &Setup, side: Side) -> Result<BTreeMap<String
     let scene = AttachScene::start(cluster, &purpose, setup.driver).await?;
     if setup.secrets_allowed {
         cluster.grant_secrets(&scene.account).await?;
-        crate::site::may_read_secrets(&scene.client, &scene.account).await?;
     }
     for scenario in &setup.scenarios {
         prepare(&scene, scenario).await?;
