@@ -67,7 +67,7 @@ async fn b2_a_round_that_takes_longer_than_the_interval_adds_nothing_that_waits(
         *counts.entry(key).or_insert(0) += 1;
     }
     let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());
-    assert!(counts.len() == 100 && most - least <= 1, "nothing starves: {least} to {most}");
+    assert!(counts.len() == 100 && 4 * least >= 3 * most, "nothing starves: {least} to {most}");
 }
 
 #[tokio::test(start_paused = true)]
