@@ -35,9 +35,6 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 const LINE_BYTES: usize = 16 << 20;
 /// How long the thread rests between batches of a list. Everything else in the process waits as long.
 const REST: Duration = Duration::from_millis(1);
-/// The same in a list that has been going on for `LONG_LIST` bytes.
-const LONG_REST: Duration = Duration::from_millis(4);
-const LONG_LIST: usize = 1 << 20;
 /// Bytes of an error answer that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
@@ -183,7 +180,7 @@ async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, Failure>
 /// The server sends such a list object by object, and slower than it is read: each would wake this process for itself,
 /// which costs many times what is done with it. So when all has been read that is there, the thread rests, and finds a
 /// batch. It is the thread that rests and not the task, because a thread that waits for any task is woken by each packet.
-async fn batched(body: &mut Body, rest: Duration) -> Option<Result<Frame<Bytes>, kube::Error>> {
+async fn batched(body: &mut Body) -> Option<Result<Frame<Bytes>, kube::Error>> {
     let mut frame = pin!(body.frame());
     // The connection's task has its turn, and looks at the socket, in between.
     for _ in 0..2 {
@@ -195,7 +192,7 @@ async fn batched(body: &mut Body, rest: Duration) -> Option<Result<Frame<Bytes>,
     if let Poll::Ready(frame) = poll!(frame.as_mut()) {
         return frame;
     }
-    std::thread::sleep(rest);
+    std::thread::sleep(REST);
     frame.await
 }
 
@@ -204,8 +201,6 @@ pub(super) struct Lines {
     body: Body,
     /// The body still brings its list.
     listing: bool,
-    /// Bytes of the list so far.
-    listed: usize,
     /// Bytes received and not yet handed out are `buffer[start..]`; of them, `start..searched` hold no line end.
     buffer: Vec<u8>,
     start: usize,
@@ -217,7 +212,7 @@ impl Lines {
     const KEEP: usize = 64 << 10;
 
     fn new(body: Body, listing: bool) -> Self {
-        Self { body, listing, listed: 0, buffer: Vec::new(), start: 0, searched: 0 }
+        Self { body, listing, buffer: Vec::new(), start: 0, searched: 0 }
     }
 
     /// From here on lines are wanted as soon as they come.
@@ -242,19 +237,11 @@ impl Lines {
             if self.searched - self.start > LINE_BYTES {
                 return Err(Failure::LineTooLong(LINE_BYTES));
             }
-            let frame = if self.listing {
-                let rest = if self.listed < LONG_LIST { REST } else { LONG_REST };
-                batched(&mut self.body, rest).await
-            } else {
-                self.body.frame().await
-            };
+            let frame = if self.listing { batched(&mut self.body).await } else { self.body.frame().await };
             let Some(frame) = frame else {
                 return Ok(None);
             };
             if let Ok(data) = frame.map_err(Failure::BrokenOff)?.into_data() {
-                if self.listing {
-                    self.listed += data.len();
-                }
                 self.refill(&data);
             }
         }

@@ -1,9 +1,10 @@
 //! Values that repeat in many records, kept once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use parking_lot::Mutex;
 use storage_kube::names::Interner;
 
@@ -26,7 +27,7 @@ const SMALLEST_SWEEP: usize = 64;
 
 impl<T> Default for Interned<T> {
     fn default() -> Self {
-        Self { table: Mutex::new(Table { values: HashSet::new(), sweep_at: SMALLEST_SWEEP }) }
+        Self { table: Mutex::new(Table { values: HashSet::default(), sweep_at: SMALLEST_SWEEP }) }
     }
 }
 
