@@ -18,6 +18,7 @@ mod eligibility;
 mod error_codes;
 mod flags;
 mod grants;
+mod in_progress;
 mod leadership;
 mod migration;
 mod node_affinity;
