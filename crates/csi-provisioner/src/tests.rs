@@ -24,6 +24,7 @@ mod migration;
 mod node_affinity;
 mod node_deployment;
 mod node_metadata;
+mod node_sources;
 mod node_volumes;
 mod objects;
 mod overload;

@@ -93,7 +93,11 @@ async fn check(row: Row, group: &str, kind: &str, reference: Value) {
         assert_eq!(contents(&scene).len(), 1, "{case}");
         scene.pass(Duration::from_secs(1)).await;
         let cloned = usize::from(kind == PVC);
-        assert_eq!(puts(&scene.api, "persistentvolumeclaims", CLONING), [cloned, cloned], "{case}: protected meanwhile");
+        assert_eq!(
+            puts(&scene.api, "persistentvolumeclaims", CLONING),
+            [cloned, cloned],
+            "{case}: protected meanwhile"
+        );
     } else {
         let text = scene.event("ProvisioningFailed").await;
         let expected = if row.gate { "ReferenceGrant" } else { "CrossNamespaceVolumeDataSource" };
