@@ -17,6 +17,7 @@ use kube::{Api, Error};
 use serde_json::Value;
 use storage_kube::annotations;
 use storage_kube::names::ClaimUid;
+use storage_kube::uid::Uid;
 use storage_kube::wire::{BindingMode, VolumeSnapshot, VolumeSnapshotContent};
 use thiserror::Error as ThisError;
 use tracing::{debug, error, info, warn};
@@ -99,9 +100,13 @@ fn look_at(term: &TermContext, source: Option<SourceKey>) {
 pub(crate) fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
     let (old, new) = (change.old.map(Arc::as_ref), change.new.map(Arc::as_ref));
     match (old.and_then(|entry| entry.waiting()), new.and_then(|entry| entry.waiting())) {
-        (None, Some(claim)) => appeared(term, claim),
+        (None, Some(claim)) => {
+            appeared(term, claim);
+            whose_node(term, claim);
+        }
         (Some(_), None) => look_at(term, term.holds.claim_gone(change.key)),
-        (Some(_), Some(_)) | (None, None) => {}
+        (Some(_), Some(claim)) => whose_node(term, claim),
+        (None, None) => {}
     }
     if let Some(source) = new.and_then(|entry| entry.source()) {
         source_changed(term, source, old == new);
@@ -120,7 +125,22 @@ fn appeared(term: &TermContext, claim: &ClaimRecord) {
     }
 }
 
+/// With `--node-deployment` all nodes' processes see each source, and only one of them is at work on a claim. The node is
+/// selected before the finalizer is put on, and both are writes to claims: they are seen in this order.
+fn whose_node(term: &TermContext, claim: &ClaimRecord) {
+    let Some(node) = &term.settings.node else { return };
+    if claim.selected_node.as_ref().is_none_or(|selected| *selected == node.name) {
+        look_at(term, term.holds.not_elsewhere(&claim.uid));
+    } else if let Some(source) = data_source::key(claim) {
+        term.holds.elsewhere(&claim.uid, &source);
+    }
+}
+
 fn source_changed(term: &TermContext, source: &SourceClaim, unchanged: bool) {
+    // Before it is deleted a source is the business of the node that has protected it, not of all of them.
+    if term.settings.node.is_some() && !source.deleting {
+        return;
+    }
     if !is_own(term, source.volume.as_ref().map(AsRef::as_ref), source.annotated) {
         return;
     }
@@ -172,9 +192,11 @@ async fn release(term: &TermContext, key: &SourceKey) -> Result<(), ReleaseError
     }
     let finalizer = finalizer::of(key);
     let failed = |source| ReleaseError::Write { key: key.clone(), finalizer, source: Box::new(source) };
-    let own = term.holds.was_protected(key);
+    let is_known = |object: &Value| {
+        object["metadata"]["uid"].as_str().is_some_and(|uid| term.holds.is_protected(key, &Uid::from(uid)))
+    };
     if let Some(object) = finalizer::protected(&term.api, key).await.map_err(failed)?
-        && (own || owns(term, key, &object).await?)
+        && (is_known(&object) || owns(term, key, &object).await?)
     {
         finalizer::remove(&term.api, key, object).await.map_err(failed)?;
         info!(source = %key, finalizer, "finalizer removed, nothing is made from this source any more");

@@ -110,6 +110,7 @@ mod tests {
             ("only the prefix", &[RESERVED_PREFIX], unknown(RESERVED_PREFIX)),
             ("metadata keys are ours to set", &[CLAIM_NAME], unknown(CLAIM_NAME)),
         ];
+        assert_eq!(rows.len(), 9);
         for (case, input, expected) in rows {
             assert_eq!(strip_reserved(&map(input)), expected.map(map), "{case}");
         }

@@ -36,6 +36,7 @@ mod tests {
             ("a__b", "a--b"),
             ("", ""),
         ];
+        assert_eq!(table.len(), 10);
         for (raw, expected) in table {
             assert_eq!(lease_name(raw), expected, "{raw:?}");
         }

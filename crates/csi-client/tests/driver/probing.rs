@@ -114,6 +114,7 @@ async fn a_first_connection_without_name_or_capabilities_ends_the_process() {
         (Rpc::GetPluginCapabilities, "did not tell its capabilities: rpc error: code = Internal desc = broken"),
         (Rpc::ControllerGetCapabilities, "did not tell its capabilities: rpc error: code = Internal desc = broken"),
     ];
+    assert_eq!(table.len(), 3);
     for (rpc, text) in table {
         let driver = FakeDriver::start().await;
         driver.script(rpc, fail());

@@ -120,6 +120,7 @@ fn each_kind_of_field_has_its_form() {
             r#"{"name":"\u003c\"a\\b\"\u003e\u0026\n\u2028\u0001é"}"#,
         ),
     ];
+    assert_eq!(cases.len(), 19);
     for (case, text, expected) in cases {
         assert_eq!(text, expected, "{case}");
     }

@@ -27,6 +27,14 @@ struct Hold {
     trying: bool,
     /// An earlier term may have left a call at work, and this one has no answer of the driver yet.
     inherited: bool,
+    /// With `--node-deployment`: the claim is another node's, whose process may have a call at work.
+    elsewhere: bool,
+}
+
+impl Hold {
+    fn is_over(self) -> bool {
+        !(self.trying || self.inherited || self.elsewhere)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +81,7 @@ impl Table {
         let source = self.sources.get_mut(&key)?;
         let hold = source.holds.get_mut(claim)?;
         change(hold);
-        if hold.trying || hold.inherited {
+        if !hold.is_over() {
             return None;
         }
         source.holds.remove(claim);
@@ -118,11 +126,21 @@ impl Holds {
         self.hold(claim, key, |hold| hold.inherited = true);
     }
 
+    /// A claim of another node: what its process does with it is not seen from here, so it holds as long as it waits there.
+    pub(crate) fn elsewhere(&self, claim: &ClaimUid, key: &SourceKey) {
+        self.hold(claim, key, |hold| hold.elsewhere = true);
+    }
+
+    /// The claim is of this node, or of none. Returns the source if nothing holds it any more.
+    pub(crate) fn not_elsewhere(&self, claim: &ClaimUid) -> Option<SourceKey> {
+        self.table.lock().let_go(claim, |hold| hold.elsewhere = false)
+    }
+
     /// No call of an earlier term is at work on this source. To be called during a try, which holds it.
     pub(crate) fn nothing_inherited(&self, key: &SourceKey) {
         if let Some(source) = self.table.lock().sources.get_mut(key) {
             source.holds.values_mut().for_each(|hold| hold.inherited = false);
-            source.holds.retain(|_, hold| hold.trying);
+            source.holds.retain(|_, hold| !hold.is_over());
         }
     }
 
@@ -140,7 +158,7 @@ impl Holds {
     /// A try has ended. Returns the source if nothing holds it any more.
     pub(crate) fn end(&self, claim: &ClaimUid, end: End) -> Option<SourceKey> {
         self.table.lock().let_go(claim, |hold| match end {
-            End::Settled => *hold = Hold::default(),
+            End::Settled => (hold.trying, hold.inherited) = (false, false),
             End::Uncertain => {}
             End::Unsent => hold.trying = false,
         })
@@ -158,7 +176,7 @@ impl Holds {
                 return None;
             }
         }
-        table.let_go(claim, |hold| hold.inherited = false)
+        table.let_go(claim, |hold| (hold.inherited, hold.elsewhere) = (false, false))
     }
 
     /// A claim that holds the source, asked by who would take the finalizer off. When there is one, the end of the last hold
@@ -186,11 +204,6 @@ impl Holds {
     /// Whether this term knows the finalizer to be on this very object.
     pub(crate) fn is_protected(&self, key: &SourceKey, uid: &Uid) -> bool {
         self.table.lock().sources.get(key).is_some_and(|source| source.protected.as_ref() == Some(uid))
-    }
-
-    /// Whether this term has seen to the finalizer of this source.
-    pub(crate) fn was_protected(&self, key: &SourceKey) -> bool {
-        self.table.lock().sources.get(key).is_some_and(|source| source.protected.is_some())
     }
 
     pub(crate) fn protected(&self, key: &SourceKey, uid: &Uid) {

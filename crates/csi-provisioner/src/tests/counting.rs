@@ -53,6 +53,21 @@ async fn a_claim_that_is_left_alone_counts_as_failed_once() {
     }
 }
 
+/// Two claims, of which one is for another provisioner.
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_another_provisioner_counts_as_nothing() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    let foreign = json!({ "metadata": { "annotations": {
+        "volume.kubernetes.io/storage-provisioner": "other", "volume.beta.kubernetes.io/storage-provisioner": "other" } } });
+    scene.add_claim(with(claim("foreign", "fast"), &foreign));
+    let uid = scene.add_claim(claim("ours", "fast"));
+    scene.volume(&format!("pvc-{uid}")).await;
+    scene.pass(Duration::from_mins(10)).await;
+    assert_eq!(scene.api.list::<PersistentVolume>().len(), 1);
+    assert_eq!(provisioned(&scene, "fast", ""), [1, 0, 1]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_class_is_missing_counts_each_try_as_failed() {
     let scene = Scene::start().await;

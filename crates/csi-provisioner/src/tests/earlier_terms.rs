@@ -53,9 +53,15 @@ async fn a_claim_whose_volume_name_is_another_claims_is_told() {
     scene.add_volume(volume(&format!("pvc-{uid}"), "h", "Bound", "Delete"));
     let node = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "n1" } } });
     scene.api.merge::<PersistentVolumeClaim>("shop", "data", &node);
-    scene.pass(Duration::from_hours(1)).await;
+    scene.pass(Duration::from_mins(50)).await;
     assert_eq!(scene.count(Rpc::CreateVolume), 0);
     assert!(!scene.events("ProvisioningFailed").is_empty(), "it waits for ever without a visible reason");
+    // What the event asks for ends the wait.
+    let name = format!("pvc-{uid}");
+    scene.api.remove::<PersistentVolume>(None, &name);
+    let before = tokio::time::Instant::now();
+    scene.volume(&name).await;
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use storage_kube::wire::ReferenceGrant;
 
 use super::objects::{claim, class, with};
 use super::scene::{Scene, flags};
-use super::source_objects::{add_grant, add_snapshot, add_source, contents, fills};
+use super::source_objects::{CLONING, add_grant, add_snapshot, add_source, contents, fills, puts};
 use crate::settings::ProvisioningFlags;
 
 async fn scene(gate: bool) -> Scene {
@@ -91,11 +91,19 @@ async fn check(row: Row, group: &str, kind: &str, reference: Value) {
     if row.filled {
         scene.volume(&format!("pvc-{uid}")).await;
         assert_eq!(contents(&scene).len(), 1, "{case}");
+        scene.pass(Duration::from_secs(1)).await;
+        let cloned = usize::from(kind == PVC);
+        assert_eq!(
+            puts(&scene.api, "persistentvolumeclaims", CLONING),
+            [cloned, cloned],
+            "{case}: protected meanwhile"
+        );
     } else {
         let text = scene.event("ProvisioningFailed").await;
         let expected = if row.gate { "ReferenceGrant" } else { "CrossNamespaceVolumeDataSource" };
         assert!(text.contains(expected), "{case}: {text}");
         assert_eq!(scene.count(Rpc::CreateVolume), 0, "{case}");
+        assert_eq!(puts(&scene.api, "persistentvolumeclaims", CLONING), [0, 0], "{case}");
     }
 }
 

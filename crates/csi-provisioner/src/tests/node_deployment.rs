@@ -53,7 +53,7 @@ fn allowed(zone: &str) -> Value {
     json!({ "allowedTopologies": [{ "matchLabelExpressions": [{ "key": "zone", "values": [zone] }] }] })
 }
 
-fn selected(node: &str) -> Value {
+pub(super) fn selected(node: &str) -> Value {
     json!({ "metadata": { "annotations": { SELECTED_NODE: node } } })
 }
 

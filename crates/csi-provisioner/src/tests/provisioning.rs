@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse, Volume};
+use csi_proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, Volume};
 use fake_apiserver::{Matcher, Reaction, Status};
 use fake_driver::{Release, Rpc, Step};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -160,7 +160,8 @@ async fn a_volume_that_came_out_too_small_is_deleted_and_made_again() {
     scene.driver.script(Rpc::CreateVolume, answer_of_size((1 << 30) - 1));
     let uid = scene.add_claim(claim("data", "fast"));
     scene.volume(&format!("pvc-{uid}")).await;
-    assert_eq!(scene.count(Rpc::DeleteVolume), 1);
+    let deleted = scene.driver.requests::<DeleteVolumeRequest>();
+    assert_eq!(deleted.iter().map(|request| request.volume_id.as_str()).collect::<Vec<_>>(), ["v"]);
     assert_eq!(scene.count(Rpc::CreateVolume), 2);
     let text = scene.event("ProvisioningFailed").await;
     assert!(text.contains("1073741823 bytes where 1073741824 were requested"), "{text}");

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
+use fake_driver::{Rpc, Step};
+use k8s_openapi::api::storage::v1::StorageClass;
+use serde_json::json;
 use storage_kube::names::ClaimUid;
 use storage_kube::uid::Uid;
 use tokio::time::advance;
+use tonic::Code;
 
+use super::objects::{claim as claim_object, class as class_object};
+use super::scene::Scene;
 use crate::claim::infeasible::{Infeasible, SLOW_RETRY};
 
 fn claim(uid: &str) -> ClaimUid {
@@ -47,4 +53,28 @@ async fn what_ends_the_wait_of_an_infeasible_claim() {
     refusals.add(claim("a"), class.clone());
     refusals.forget(&claim("a"));
     assert_eq!(refusals.remaining(&claim("a"), Some(&class)), None, "the claim is gone");
+}
+
+/// The library's rows: how many calls there are after two tries' time, and after a claim's refusal is forgotten.
+#[tokio::test(start_paused = true)]
+async fn how_often_the_driver_is_asked_after_a_refusal() {
+    let cases = [
+        ("any other final error", Code::Internal, false, 2),
+        ("infeasible", Code::InvalidArgument, false, 1),
+        ("infeasible, and forgotten since its class is another one", Code::InvalidArgument, true, 2),
+    ];
+    assert_eq!(cases.len(), 3);
+    for (case, code, replaced, calls) in cases {
+        let scene = Scene::start().await;
+        scene.add_class(class_object("fast", json!({})));
+        scene.driver.script_always(Rpc::CreateVolume, move || Step::fail(code, "no"));
+        scene.add_claim(claim_object("data", "fast"));
+        scene.pass(Duration::from_millis(500)).await;
+        if replaced {
+            scene.api.delete::<StorageClass>(None, "fast");
+            scene.add_class(class_object("fast", json!({})));
+        }
+        scene.pass(Duration::from_secs(2)).await;
+        assert_eq!(scene.count(Rpc::CreateVolume), calls, "{case}");
+    }
 }

@@ -225,6 +225,30 @@ async fn a_snapshot_that_is_being_deleted() {
     }
 }
 
+/// The same decision without an API server, where an object can be deleted that nothing keeps.
+#[test]
+fn which_deleted_snapshots_can_be_restored() {
+    let cases = [
+        ("not deleted", false, json!([]), true),
+        ("no finalizer", true, json!([]), false),
+        ("finalizers null", true, Value::Null, false),
+        ("only some other finalizer", true, json!(["some-other-finalizer"]), false),
+        ("ours among others", true, json!(["some-other-finalizer", RESTORING]), true),
+    ];
+    assert_eq!(cases.len(), 5);
+    for (case, deleting, finalizers, restored) in cases {
+        let snapshot: VolumeSnapshot = serde_json::from_value(json!({
+            "metadata": {
+                "namespace": "shop", "name": "monday", "uid": "u", "finalizers": finalizers,
+                "deletionTimestamp": deleting.then_some("2026-01-01T00:00:00Z"),
+            },
+            "status": { "boundVolumeSnapshotContentName": "c", "readyToUse": true },
+        }))
+        .unwrap();
+        assert_eq!(check_snapshot(&snapshot).is_ok(), restored, "{case}");
+    }
+}
+
 /// Modes are compared by value, and the annotation is read as Go reads a boolean.
 #[test]
 fn i5_a_volume_mode_is_converted_with_permission_alone() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use csi_proto::csi::v1::CreateVolumeRequest;
 use fake_apiserver::{FakeApiServer, Matcher, Reaction, Status};
 use fake_driver::{Release, Rpc, Step};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
 use storage_kube::wire::VolumeSnapshot;
 use tonic::Code;
@@ -362,6 +362,29 @@ async fn a_snapshot_is_protected_before_the_call_and_released_after_it() {
         scene.pass(Duration::from_secs(1)).await;
         assert_eq!(snapshot_finalizers(&scene.api, "monday").unwrap(), ["other"]);
     }
+}
+
+/// The source is taken away by force under a clone in flight, and another driver's claim gets its name.
+#[tokio::test(start_paused = true)]
+async fn a_source_made_anew_for_another_driver_keeps_that_drivers_finalizer() {
+    let scene = scene().await;
+    let release = Release::new();
+    scene.driver.script(Rpc::CreateVolume, Step::answer().held_by(&release));
+    let uid = scene.add_claim(clone_of("data", "source"));
+    scene.driver.wait_for_calls(Rpc::CreateVolume, 1).await;
+    scene.api.remove::<PersistentVolumeClaim>("shop", "source");
+    scene.api.remove::<PersistentVolume>(None, "pv-source");
+    let theirs = json!({ "metadata": { "finalizers": [CLONING], "annotations": {
+        "volume.kubernetes.io/storage-provisioner": "other", "volume.beta.kubernetes.io/storage-provisioner": "other" } } });
+    let their_volume = json!({
+        "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": "other" } },
+        "spec": { "csi": { "driver": "other" } },
+    });
+    add_source(&scene.api, &theirs, &their_volume);
+    release.release();
+    scene.volume(&format!("pvc-{uid}")).await;
+    scene.pass(Duration::from_mins(20)).await;
+    assert_eq!(claim_finalizers(&scene.api, "source").unwrap(), [CLONING]);
 }
 
 /// One watch serves both kinds of claims; bound claims without the finalizer cost nothing.

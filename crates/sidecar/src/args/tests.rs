@@ -163,12 +163,14 @@ fn labels_merge_and_a_malformed_item_ends_with_code_2() {
 
 #[test]
 fn automaxprocs_takes_nothing_or_a_boolean_and_has_no_effect() {
-    for (word, want) in [
+    let rows = [
         ("--automaxprocs", true),
         ("--automaxprocs=true", true),
         ("--automaxprocs=false", false),
         ("--automaxprocs=", true),
-    ] {
+    ];
+    assert_eq!(rows.len(), 4);
+    for (word, want) in rows {
         let parsed = args(&[word]).unwrap();
         assert_eq!(parsed.logging.automaxprocs, Some(want), "{word}");
         let standard = parsed.validate(&no_env).unwrap();
