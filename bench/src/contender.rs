@@ -37,13 +37,30 @@ impl Contender {
     /// # Errors
     /// When it is not built or cannot be started.
     pub async fn start(self, role: Role, account: &Account, driver: &Driver, flags: &[&str]) -> Result<Run> {
+        self.start_in(role, account, driver, flags, &[]).await
+    }
+
+    /// The same with these variables in its environment.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_in(
+        self,
+        role: Role,
+        account: &Account,
+        driver: &Driver,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Run> {
         let settings = match self {
             Self::Outrigger => Settings::release(role, &account.kubeconfig, &driver.address())?,
             Self::Go => peer::settings_with_defaults(role, &account.kubeconfig, &driver.address()).await?,
         };
         let namespace = format!("--leader-election-namespace={}", account.namespace);
         let settings = settings.flag("--leader-election").flag(&namespace).flag("--v=2");
-        Ok(Run { sidecar: flags.iter().fold(settings, |settings, flag| settings.flag(flag)).start()? })
+        let settings = flags.iter().fold(settings, |settings, flag| settings.flag(flag));
+        let set = |settings: Settings, (name, value): &(&str, &str)| settings.environment(name, value);
+        Ok(Run { sidecar: environment.iter().fold(settings, set).start()? })
     }
 }
 

@@ -93,8 +93,24 @@ impl<P: Projection> Informer<P> {
     /// An empty cache of the collection behind `api`, and the task that fills it and keeps it current. With `resync`, every
     /// record is delivered again each time this period is over (`None` and zero: never).
     pub fn new(api: Api<P::Wire>, projection: P, resync: Option<Duration>) -> (Self, InformerTask<P>) {
+        Self::of(Source::new(api), projection, resync)
+    }
+
+    /// The same for those objects of a collection that have certain labels. `path` is the collection's, such as
+    /// `/apis/storage.k8s.io/v1/namespaces/storage/csistoragecapacities`; `labels` is a selector (`key=value,…`). An object
+    /// that loses a label is delivered as deleted.
+    pub fn labelled(
+        client: &kube::Client,
+        path: &str,
+        labels: &str,
+        projection: P,
+        resync: Option<Duration>,
+    ) -> (Self, InformerTask<P>) {
+        Self::of(Source::labelled::<P::Wire>(client, path, labels), projection, resync)
+    }
+
+    fn of(source: Source, projection: P, resync: Option<Duration>) -> (Self, InformerTask<P>) {
         let cache = Arc::new(Cache::new(projection));
-        let source = Source::new(api);
         let (progress, seen) = tokio::sync::watch::channel(Progress::default());
         let (wanted, asked) = tokio::sync::watch::channel(0);
         let task = InformerTask::new(cache.clone(), source.clone(), progress, asked, resync);

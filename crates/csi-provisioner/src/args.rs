@@ -10,6 +10,7 @@ use sidecar::{Exit, GoDuration, StandardArgs};
 use storage_kube::names::{Namespace, NodeName};
 use storage_kube::volume_name::UuidLength;
 
+use crate::capacity::budget::WriteLimit;
 use crate::settings::{CapacityFlags, NodeFlags, ProvisioningFlags};
 
 /// Gates of the Go provisioner. `ReleaseLeaderElectionOnExit` has no effect: the lease is always released.
@@ -92,10 +93,10 @@ pub(crate) struct ProvisionerArgs {
     /// Owner of the objects: -1 none, 0 this pod, 1 its controller, 2 the controller of that, …
     #[arg(long, value_parser = go_int, default_value = "1", allow_hyphen_values = true)]
     capacity_ownerref_level: i64,
-    /// How many capacities are asked for at once
-    #[arg(long, value_parser = go_uint, default_value = "1")]
-    capacity_threads: u64,
-    /// Writes of capacity objects each second
+    /// How many capacities are asked for at once; if not given, as many as are needed within half a poll interval
+    #[arg(long, value_parser = go_uint)]
+    capacity_threads: Option<u64>,
+    /// Writes of capacity objects each second; if neither this nor the burst is given, it follows their number
     #[arg(long, value_parser = go_float, allow_hyphen_values = true)]
     kube_api_capacity_qps: Option<f64>,
     /// Writes of capacity objects at once
@@ -189,9 +190,8 @@ impl ProvisionerArgs {
             immediate_binding: self.capacity_for_immediate_binding,
             poll_interval: positive("--capacity-poll-interval", self.capacity_poll_interval)?,
             owner_level,
-            threads: at_least_one("--capacity-threads", self.capacity_threads)?,
-            writes_per_second: self.kube_api_capacity_qps,
-            write_burst: self.kube_api_capacity_burst,
+            threads: self.capacity_threads.map(|threads| at_least_one("--capacity-threads", threads)).transpose()?,
+            write_limit: WriteLimit::of_flags(self.kube_api_capacity_qps, self.kube_api_capacity_burst)?,
             namespace: Namespace::from(namespace),
             pod,
         }))

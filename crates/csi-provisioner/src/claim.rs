@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::attributes_class;
+use crate::capacity::refresh;
 use crate::content_source::{self, Wanted, reference_grant};
 use crate::create_volume::{create_volume, request};
 use crate::data_source::{self, Content, SourceKey};
@@ -172,6 +173,9 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
         }
         Err(error) => error,
     };
+    if error.disposition() != Disposition::BackOff(Memory::Unchanged) {
+        refresh::provisioning_failed(term, &plan.class.name);
+    }
     let end = match error.disposition() {
         Disposition::BackOff(Memory::Unchanged) if !remembered => {
             term.in_progress.end(&claim.uid);

@@ -10,6 +10,7 @@ use csi_proto::csi::v1::{CreateVolumeResponse, DeleteVolumeRequest, Volume};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use crate::capacity::refresh;
 use crate::claim::claim_reference;
 use crate::error::ProvisionError;
 use crate::persistent_volume::{NewVolume, capacity, new_volume};
@@ -48,7 +49,10 @@ pub(crate) async fn create_volume(
     }
     info!(claim = plan.claim.full_name(), volume = %plan.volume_name, handle = volume.volume_id, bytes = actual, "volume created");
     match new_volume(&term.settings, plan, &volume) {
-        Ok(new) => Ok(new),
+        Ok(new) => {
+            refresh::volume_made(term, &plan.class.name, &volume);
+            Ok(new)
+        }
         Err(source) => {
             let (handle, source) = (volume.volume_id.clone(), Box::new(source));
             Err(match clean_up(term, plan, &volume).await {

@@ -4,6 +4,7 @@
 //! the cluster. A record is read-only; what a write needs beyond it is patched or fetched then.
 
 pub(crate) mod attachment;
+pub(crate) mod capacity;
 pub(crate) mod claim;
 pub(crate) mod claims;
 pub(crate) mod class;
@@ -13,6 +14,7 @@ pub(crate) mod node;
 pub(crate) mod volume;
 
 pub(crate) use attachment::AttachmentProjection;
+pub(crate) use capacity::{CapacityProjection, CapacityRecord};
 pub(crate) use claim::{ClaimEntry, ClaimProjection, ClaimRecord, SourceClaim};
 pub(crate) use claims::Claims;
 pub(crate) use class::{ClassProjection, ClassRecord};

@@ -16,6 +16,8 @@ use storage_kube::topology::Segment;
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
 use crate::attachments::Attachments;
 use crate::attributes_class;
+use crate::capacity::process::{CapacityProcess, Prepared};
+use crate::capacity::segments::SegmentSource;
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
 use crate::records::{
@@ -53,6 +55,8 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let agent = concat!("csi-provisioner/", env!("CARGO_PKG_VERSION"), " (outrigger)");
     let kube_config = leading::clients_config(&source, agent)?;
     let metrics = Metrics::new()?;
+    let capacity =
+        Prepared::find(config.capacity.as_ref(), &kube_config, metrics.registry(), &shutdown.token()).await?;
     let own_metrics =
         ProvisionerMetrics::register(metrics.registry()).map_err(|error| Exit::fatal(error.to_string()))?;
     let boot = Boot {
@@ -66,7 +70,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         lock_name,
     };
     let serve = boot.serve(metrics, |started| {
-        let process = Arc::new(process(config, started, own_metrics));
+        let process = Arc::new(process(config, capacity, started, own_metrics));
         move |term| Box::pin(term::work(Arc::clone(&process), term))
     });
     Box::pin(serve).await
@@ -78,20 +82,30 @@ fn lock_name(driver: &str) -> String {
 }
 
 /// What outlives a term, once the driver is known.
-fn process(config: Config, started: Started<'_>, metrics: ProvisionerMetrics) -> Process {
+fn process(config: Config, capacity: Option<Prepared>, started: Started<'_>, metrics: ProvisionerMetrics) -> Process {
     let driver = started.info.name.as_ref();
     let node = config.node.map(|node| NodeFlags { place: place(&started.info), ..node });
     let settings = Arc::new(Settings {
         names: ProvisionerNames::of(driver),
         driver: DriverFacts::of(&started.info),
         flags: config.provisioning,
-        capacity: config.capacity,
+        capacity: capacity.as_ref().map(|capacity| capacity.flags.clone()),
         identity: provisioner_identity(driver, node.as_ref()),
         node,
         timeout: config.timeout,
     });
+    let caches = Arc::new(start_caches(&settings, &started.client, started.tasks));
+    let capacity = capacity.map(|capacity| {
+        let (client, lists) = (&started.client, &caches.first_lists);
+        let source = match &settings.node {
+            Some(node) => SegmentSource::Fixed(node.place.clone().unwrap_or_default()),
+            None => SegmentSource::Nodes,
+        };
+        CapacityProcess::start(capacity, source, &settings, client, lists, started.tasks)
+    });
     Process {
-        caches: Arc::new(start_caches(&settings, &started.client, started.tasks)),
+        caches,
+        capacity: capacity.map(Arc::new),
         attributes_classes: attributes_class::Discovery::new(settings.flags.discover_attributes_class),
         settings,
         driver: started.driver,

@@ -11,6 +11,7 @@ use storage_kube::names::{Namespace, NodeName};
 use storage_kube::topology::Segment;
 use storage_kube::volume_name::UuidLength;
 
+use crate::capacity::budget::WriteLimit;
 use crate::migration::ProvisionerNames;
 
 /// Flags that shape requests and volumes.
@@ -56,12 +57,10 @@ pub(crate) struct CapacityFlags {
     pub(crate) poll_interval: Duration,
     /// `--capacity-ownerref-level`: the owner of the objects is so many controllers above this pod; `None`: nobody is.
     pub(crate) owner_level: Option<u32>,
-    /// `--capacity-threads`: calls to the driver at a time.
-    pub(crate) threads: usize,
-    /// `--kube-api-capacity-qps`, if given.
-    pub(crate) writes_per_second: Option<f64>,
-    /// `--kube-api-capacity-burst`, if given.
-    pub(crate) write_burst: Option<i64>,
+    /// `--capacity-threads`: calls to the driver at a time, if given.
+    pub(crate) threads: Option<usize>,
+    /// `--kube-api-capacity-qps` and `--kube-api-capacity-burst`.
+    pub(crate) write_limit: WriteLimit,
     /// `NAMESPACE`: where the objects are, and this pod.
     pub(crate) namespace: Namespace,
     /// `POD_NAME`: this pod; needed where objects have owners.

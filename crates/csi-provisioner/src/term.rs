@@ -13,6 +13,8 @@ use tracing::{error, info};
 
 use crate::attachments::AttachmentKnowledge;
 use crate::attributes_class::Discovery;
+use crate::capacity::process::CapacityProcess;
+use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
@@ -43,6 +45,8 @@ pub(crate) struct Process {
     pub(crate) backoff: Backoff,
     pub(crate) queue_metrics: WorkQueueMetrics,
     pub(crate) metrics: ProvisionerMetrics,
+    /// Only where capacities are published.
+    pub(crate) capacity: Option<Arc<CapacityProcess>>,
     /// Whether another process may have worked before this term.
     pub(crate) elects: bool,
 }
@@ -61,7 +65,10 @@ pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infall
     let subscriptions = subscribe(&context);
     let worked = CancellationToken::new();
     let workers = async {
-        reconcile(&context, process.worker_threads, &drain).await;
+        tokio::join!(
+            reconcile(&context, process.worker_threads, &drain),
+            capacity::work(&context, process.elects, &drain),
+        );
         drop(subscriptions);
         claim::last_try(&context).await;
         save_volume::last_try(&context).await;
@@ -90,6 +97,9 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
+        capacity: process.capacity.as_ref().map(|capacity| {
+            Capacity::new(capacity, term.gate(), &process.events_client, process.backoff, &process.queue_metrics)
+        }),
         holds: Holds::default(),
         attachments: AttachmentKnowledge::default(),
         unsaved: Mutex::default(),

@@ -12,6 +12,7 @@ use storage_kube::names::{ClaimUid, VolumeName};
 use tokio_util::sync::CancellationToken;
 
 use crate::attachments::{AttachmentKnowledge, Attachments};
+use crate::capacity::Capacity;
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
@@ -117,6 +118,8 @@ pub(crate) struct TermContext {
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
+    /// Only where capacities are published.
+    pub(crate) capacity: Option<Arc<Capacity>>,
     pub(crate) holds: Holds,
     pub(crate) attachments: AttachmentKnowledge,
     pub(crate) unsaved: Mutex<HashMap<VolumeName, Arc<UnsavedVolume>>>,

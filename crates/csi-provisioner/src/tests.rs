@@ -4,6 +4,7 @@
 
 mod attached;
 mod attributes_classes;
+mod capacity;
 mod claims;
 mod clone_rows;
 mod cluster;

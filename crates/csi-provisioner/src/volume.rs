@@ -11,9 +11,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 use storage_kube::finalizers::{self, VOLUME_PROTECTION};
 use storage_kube::names::VolumeName;
+use storage_kube::wire::VolumeReach;
 use tokio::time::Instant;
 use tracing::{error, info};
 
+use crate::capacity::refresh;
 use crate::delete_volume::delete_volume;
 use crate::error::ReclaimError;
 use crate::persistent_volume::write;
@@ -32,10 +34,10 @@ pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Out
         match decision::decide(&volume) {
             VolumeDecision::Nothing => Ok(()),
             VolumeDecision::Protect => {
-                patch(&term, &volume, finalizers::add_patch(&volume.uid, VOLUME_PROTECTION)).await
+                patch(&term, &volume, finalizers::add_patch(&volume.uid, VOLUME_PROTECTION)).await.map(drop)
             }
             VolumeDecision::Unprotect => {
-                patch(&term, &volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await
+                patch(&term, &volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await.map(drop)
             }
             VolumeDecision::Reclaim => reclaim(&term, &volume, started).await,
         }
@@ -58,26 +60,28 @@ async fn reclaim(term: &TermContext, volume: &VolumeRecord, started: Instant) ->
 /// What is left once the driver has deleted the volume. Every step is remembered, so that the events which our own
 /// writes cause do not repeat a step before the cache shows it.
 async fn finish_reclaim(term: &TermContext, volume: &VolumeRecord, started: Instant) -> Result<(), ReclaimError> {
+    let mut reach = None;
     if term.reclaimed.step(&volume.uid) == Some(Step::BackendDeleted) {
         if !volume.deleting {
-            write::delete(&term.api, &volume.name, &volume.uid).await.map_err(|source| ReclaimError::DeleteObject {
-                volume: volume.name.to_string(),
-                source: Box::new(source),
+            reach = write::delete(&term.api, &volume.name, &volume.uid).await.map_err(|source| {
+                ReclaimError::DeleteObject { volume: volume.name.to_string(), source: Box::new(source) }
             })?;
         }
         term.note_reclaimed(volume, Step::ObjectDeleted);
     }
     if term.reclaimed.step(&volume.uid) == Some(Step::ObjectDeleted) {
         if volume.protected {
-            patch(term, volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await?;
+            let patched = patch(term, volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await?;
+            reach = patched.or(reach);
         }
+        refresh::volume_reclaimed(term, volume, reach);
         term.metrics.deleted(volume, started.elapsed());
         term.note_reclaimed(volume, Step::Released);
     }
     Ok(())
 }
 
-async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Result<(), ReclaimError> {
+async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Result<Option<VolumeReach>, ReclaimError> {
     write::patch_finalizers(&term.api, &volume.name, patch)
         .await
         .map_err(|source| ReclaimError::PatchFinalizers { volume: volume.name.to_string(), source: Box::new(source) })

@@ -10,10 +10,11 @@
 //! watches that replay, expire, carry bookmarks and initial events; `Status` bodies.
 //!
 //! Not as in the real server: no validation of `spec`, no defaulting, no admission (namespaces need not exist, no
-//! protection finalizers appear), no garbage collection, no discovery, no server-side apply, no `managedFields`.
+//! protection finalizers appear), no garbage collection, no server-side apply, no `managedFields`.
 //! `resourceVersion` is small and dense.
 
 mod arrange;
+mod discovery;
 mod list;
 mod metadata;
 mod object;
@@ -59,6 +60,8 @@ struct State {
     requests: Vec<Arc<Request>>,
     watch_list: bool,
     reachable: bool,
+    /// What a test has said of discovery, the last word last.
+    served: Vec<discovery::Served>,
     /// Each time all open watches were ended.
     cuts: Vec<Cut>,
 }
@@ -78,6 +81,7 @@ impl FakeApiServer {
             requests: Vec::new(),
             watch_list: true,
             reachable: true,
+            served: Vec::new(),
             cuts: Vec::new(),
         };
         let shared = Shared { state: Mutex::new(state), changed: tokio::sync::watch::Sender::new(0) };

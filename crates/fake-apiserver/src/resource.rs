@@ -20,6 +20,8 @@ pub(crate) struct Traits {
     pub(crate) create_on_update: bool,
     /// `status` of an object just created through the API.
     pub(crate) initial_status: InitialStatus,
+    /// As discovery tells; paths of either form are served.
+    pub(crate) namespaced: bool,
 }
 
 /// What `/status` of a resource may change.
@@ -46,8 +48,11 @@ const PLAIN: Traits = Traits {
     unconditional_update: true,
     create_on_update: false,
     initial_status: InitialStatus::Untouched,
+    namespaced: true,
 };
+const CLUSTER: Traits = Traits { namespaced: false, ..PLAIN };
 const GUARDED: Traits = Traits { unconditional_update: false, ..PLAIN };
+const GUARDED_CLUSTER: Traits = Traits { namespaced: false, ..GUARDED };
 const LEASE: Traits = Traits { create_on_update: true, ..GUARDED };
 const EVENT: Traits = Traits { create_on_update: true, ..PLAIN };
 const VOLUME: Traits =
@@ -62,25 +67,39 @@ const CUSTOM_WITH_STATUS: Traits =
 /// Resources whose kind or behaviour cannot be guessed from the plural. Source: the `strategy.go` of each in the
 /// real server, and the custom resource definitions of the snapshotter.
 const KNOWN: &[(&str, &str, &str, Traits)] = &[
-    ("", "persistentvolumes", "PersistentVolume", VOLUME),
+    ("", "persistentvolumes", "PersistentVolume", Traits { namespaced: false, ..VOLUME }),
     ("", "persistentvolumeclaims", "PersistentVolumeClaim", VOLUME),
     ("", "events", "Event", EVENT),
-    ("", "nodes", "Node", WITH_STATUS),
+    ("", "nodes", "Node", Traits { namespaced: false, ..WITH_STATUS }),
     ("", "pods", "Pod", WITH_STATUS),
     ("", "configmaps", "ConfigMap", PLAIN),
     ("", "serviceaccounts", "ServiceAccount", PLAIN),
+    ("apps", "daemonsets", "DaemonSet", WITH_STATUS),
+    ("apps", "deployments", "Deployment", WITH_STATUS),
+    ("apps", "replicasets", "ReplicaSet", WITH_STATUS),
+    ("apps", "statefulsets", "StatefulSet", WITH_STATUS),
     ("coordination.k8s.io", "leases", "Lease", LEASE),
-    ("storage.k8s.io", "storageclasses", "StorageClass", PLAIN),
-    ("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", PLAIN),
-    ("storage.k8s.io", "volumeattachments", "VolumeAttachment", ATTACHMENT),
-    ("storage.k8s.io", "csinodes", "CSINode", GUARDED),
-    ("storage.k8s.io", "csidrivers", "CSIDriver", GUARDED),
+    ("storage.k8s.io", "storageclasses", "StorageClass", CLUSTER),
+    ("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", CLUSTER),
+    ("storage.k8s.io", "volumeattachments", "VolumeAttachment", Traits { namespaced: false, ..ATTACHMENT }),
+    ("storage.k8s.io", "csinodes", "CSINode", GUARDED_CLUSTER),
+    ("storage.k8s.io", "csidrivers", "CSIDriver", GUARDED_CLUSTER),
     ("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", GUARDED),
     ("snapshot.storage.k8s.io", "volumesnapshots", "VolumeSnapshot", CUSTOM_WITH_STATUS),
-    ("snapshot.storage.k8s.io", "volumesnapshotcontents", "VolumeSnapshotContent", CUSTOM_WITH_STATUS),
-    ("snapshot.storage.k8s.io", "volumesnapshotclasses", "VolumeSnapshotClass", GUARDED),
+    (
+        "snapshot.storage.k8s.io",
+        "volumesnapshotcontents",
+        "VolumeSnapshotContent",
+        Traits { namespaced: false, ..CUSTOM_WITH_STATUS },
+    ),
+    ("snapshot.storage.k8s.io", "volumesnapshotclasses", "VolumeSnapshotClass", GUARDED_CLUSTER),
     ("gateway.networking.k8s.io", "referencegrants", "ReferenceGrant", GUARDED),
 ];
+
+/// Plurals of the known resources of a group.
+pub(crate) fn known(group: &str) -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().filter(move |(known, ..)| *known == group).map(|(_, plural, ..)| *plural)
+}
 
 impl Resource {
     pub(crate) fn new(group: &str, version: &str, plural: &str) -> Self {

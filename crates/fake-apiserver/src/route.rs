@@ -43,6 +43,7 @@ impl Route {
             _ => return Err(Status::no_such_path()),
         };
         let (namespace, plural, name, subresource) = match *rest {
+            [] if method == Method::GET => ("", "", "", ""),
             ["namespaces", namespace, plural @ ("status" | "finalize")] => ("", "namespaces", namespace, plural),
             ["namespaces", namespace, plural] => (namespace, plural, "", ""),
             ["namespaces", namespace, plural, name] => (namespace, plural, name, ""),
@@ -54,6 +55,8 @@ impl Route {
         };
         let query = Query::parse(query)?;
         let verb = match (method, name.is_empty()) {
+            // Discovery.
+            (&Method::GET, _) if plural.is_empty() => "get",
             (&Method::GET, _) if query.watch => "watch",
             (&Method::GET, true) => "list",
             (&Method::GET, false) => "get",

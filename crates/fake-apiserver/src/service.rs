@@ -9,7 +9,8 @@ use kube::client::Body;
 use serde_json::Value;
 
 use crate::{
-    Shared, list, metadata, object, reaction::Reaction, request::Request, route::Route, status::Status, watch, write,
+    Shared, discovery, list, metadata, object, reaction::Reaction, request::Request, route::Route, status::Status,
+    watch, write,
 };
 
 /// A connection that broke, as the client sees it.
@@ -99,6 +100,9 @@ fn serve(
     if !state.reachable {
         return Err(std::io::ErrorKind::ConnectionRefused.into());
     }
+    if discovery::is_absent(&state.served, &route.resource) {
+        return Ok(refusal(&Status::no_such_path()));
+    }
     let before = state.store.revision();
     let answered = match route.verb {
         "watch" => {
@@ -111,6 +115,9 @@ fn serve(
             });
         }
         "list" => list::list(&state.store, &route).map(|list| (200, list)),
+        "get" if route.resource.plural.is_empty() => {
+            discovery::resources(&state.served, &route).map(|list| (200, list))
+        }
         "get" => state
             .store
             .require(&route.resource, &(route.namespace.clone(), route.name.clone()))

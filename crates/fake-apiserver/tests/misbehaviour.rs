@@ -193,3 +193,22 @@ async fn an_administrator_changes_objects_without_requests() {
     assert!(server.list::<ConfigMap>().is_empty());
     assert!(server.requests().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_taken_away_is_gone_from_discovery_and_from_its_paths() {
+    let server = FakeApiServer::new();
+    let client = server.client();
+    let plurals = async |group_version: &str| {
+        let list = client.list_api_group_resources(group_version).await;
+        list.map(|list| list.resources.into_iter().map(|one| one.name).collect::<Vec<_>>())
+    };
+    assert!(plurals("storage.k8s.io/v1").await.unwrap().contains(&"csistoragecapacities".to_owned()));
+    assert!(plurals("storage.k8s.io/v1beta1").await.is_err());
+    server.serve("storage.k8s.io", "v1", "csistoragecapacities", false);
+    server.serve("storage.k8s.io", "v1beta1", "csistoragecapacities", true);
+    assert!(!plurals("storage.k8s.io/v1").await.unwrap().contains(&"csistoragecapacities".to_owned()));
+    assert_eq!(plurals("storage.k8s.io/v1beta1").await.unwrap(), ["csistoragecapacities"]);
+    let objects: Api<k8s_openapi::api::storage::v1::CSIStorageCapacity> = Api::namespaced(client.clone(), "here");
+    let listed = objects.list(&ListParams::default()).await;
+    assert!(matches!(listed, Err(kube::Error::Api(status)) if status.code == 404));
+}

@@ -35,20 +35,24 @@ impl RequestLimit {
         if qps.is_none() && burst.is_none() {
             return Ok(None);
         }
-        let qps = match qps {
-            None => DEFAULT_QPS,
-            // Zero of either sign.
-            Some(qps) if qps.abs() < f64::MIN_POSITIVE => DEFAULT_QPS,
-            Some(qps) => qps,
-        };
+        Self::of_values(qps.unwrap_or_default(), burst.unwrap_or_default(), "--kube-api-burst")
+    }
+
+    /// The limit of two values as client-go reads them: zero is its default, a negative `qps` turns the limit off.
+    ///
+    /// # Errors
+    /// Exit 1 for a burst that is no number of requests, naming `burst_flag`.
+    pub fn of_values(qps: f64, burst: i64, burst_flag: &str) -> Result<Option<Self>, Exit> {
+        // Zero of either sign.
+        let qps = if qps.abs() < f64::MIN_POSITIVE { DEFAULT_QPS } else { qps };
         if qps.is_nan() || qps < 0.0 || qps.is_infinite() {
             return Ok(None);
         }
         let burst = match burst {
-            None | Some(0) => DEFAULT_BURST,
-            Some(burst) => u32::try_from(burst).map_err(|_| {
+            0 => DEFAULT_BURST,
+            burst => u32::try_from(burst).map_err(|_| {
                 Exit::error(format!(
-                    "--kube-api-burst ({burst}) must be between 0 and {}; 0 stands for {DEFAULT_BURST}",
+                    "{burst_flag} ({burst}) must be between 0 and {}; 0 stands for {DEFAULT_BURST}",
                     u32::MAX
                 ))
             })?,
@@ -60,8 +64,25 @@ impl RequestLimit {
     ///
     /// A watch takes one token when it starts. Leases must not go through it: a renewal that waits is a lost lease.
     pub fn client(&self, inner: &kube::Client) -> kube::Client {
-        let service = Limited { inner: inner.clone(), bucket: Arc::new(Bucket::new(*self)) };
-        kube::Client::new(service, inner.default_namespace())
+        self.adjustable_client(inner).0
+    }
+
+    /// The same, with a handle that changes the limit of all these clients.
+    pub fn adjustable_client(&self, inner: &kube::Client) -> (kube::Client, AdjustableLimit) {
+        let bucket = Arc::new(Bucket::new(*self));
+        let service = Limited { inner: inner.clone(), bucket: Arc::clone(&bucket) };
+        (kube::Client::new(service, inner.default_namespace()), AdjustableLimit(bucket))
+    }
+}
+
+/// The limit of a client that is at work.
+#[derive(Debug, Clone)]
+pub struct AdjustableLimit(Arc<Bucket>);
+
+impl AdjustableLimit {
+    /// From here on another limit. Requests that wait for their turn keep it.
+    pub fn set(&self, limit: RequestLimit) {
+        self.0.set(limit, Instant::now());
     }
 }
 
@@ -91,20 +112,20 @@ impl Service<Request<Body>> for Limited {
 
 #[derive(Debug)]
 struct Bucket {
-    limit: RequestLimit,
     level: Mutex<Level>,
 }
 
 /// How many tokens there were at a moment; below zero while requests wait for tokens to come.
 #[derive(Debug)]
 struct Level {
+    limit: RequestLimit,
     tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
     fn new(limit: RequestLimit) -> Self {
-        Self { limit, level: Mutex::new(Level { tokens: f64::from(limit.burst), at: Instant::now() }) }
+        Self { level: Mutex::new(Level { limit, tokens: f64::from(limit.burst), at: Instant::now() }) }
     }
 
     /// Waits for one token, in the order of the calls. A wait that is given up returns its token.
@@ -119,13 +140,27 @@ impl Bucket {
 
     /// Takes a token that may be still to come, and returns how long it takes to come.
     fn reserve(&self, now: Instant) -> Duration {
-        let RequestLimit { qps, burst } = self.limit;
         let mut level = self.level.lock();
-        let came = now.saturating_duration_since(level.at).as_secs_f64() * qps;
-        level.tokens = (level.tokens + came).min(f64::from(burst)) - 1.0;
-        level.at = now;
+        level.refill(now);
+        level.tokens -= 1.0;
         // A limit of almost nothing would ask for more seconds than a duration holds.
-        Duration::try_from_secs_f64((-level.tokens / qps).max(0.0)).unwrap_or(Duration::MAX / 4)
+        Duration::try_from_secs_f64((-level.tokens / level.limit.qps).max(0.0)).unwrap_or(Duration::MAX / 4)
+    }
+
+    fn set(&self, limit: RequestLimit, now: Instant) {
+        let mut level = self.level.lock();
+        level.refill(now);
+        level.limit = limit;
+    }
+}
+
+impl Level {
+    /// Puts in what has come since.
+    fn refill(&mut self, now: Instant) {
+        let RequestLimit { qps, burst } = self.limit;
+        let came = now.saturating_duration_since(self.at).as_secs_f64() * qps;
+        self.tokens = (self.tokens + came).min(f64::from(burst));
+        self.at = now;
     }
 }
 
@@ -195,6 +230,16 @@ mod tests {
         let given_up = tokio::time::timeout(Duration::from_millis(500), bucket.take()).await;
         assert!(given_up.is_err());
         assert_eq!(let_through(&bucket, 1).await, [500]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_is_raised_counts_for_the_requests_that_come_after() {
+        let bucket = Bucket::new(limit(1.0, 1));
+        bucket.take().await;
+        bucket.set(limit(100.0, 3), Instant::now());
+        assert_eq!(let_through(&bucket, 2).await, [10, 20]);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(let_through(&bucket, 4).await, [0, 0, 0, 10]);
     }
 
     #[tokio::test(start_paused = true)]

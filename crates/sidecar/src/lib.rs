@@ -34,7 +34,7 @@ pub use command_line::{parse, parse_go_flags};
 pub use exit::Exit;
 pub use feature_gates::{FeatureGate, FeatureGates, Stage};
 pub use go_duration::GoDuration;
-pub use kube_limiter::RequestLimit;
+pub use kube_limiter::{AdjustableLimit, RequestLimit};
 pub use leader_election::LeaderElection;
 pub use leading::{Boot, FirstLists, Started};
 pub use metrics::Metrics;

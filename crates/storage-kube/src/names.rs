@@ -81,6 +81,10 @@ name! {
     NodeId
 }
 name! {
+    /// `metadata.name` of a `CSIStorageCapacity`; the API server makes it up.
+    CapacityName
+}
+name! {
     /// A namespace.
     Namespace
 }

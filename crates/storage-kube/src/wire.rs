@@ -10,11 +10,13 @@
 //! The kinds of which a cluster has one for each volume have a `from_json`, see `from_json.rs`.
 
 mod csi_node;
+mod csi_storage_capacity;
 mod custom;
 mod from_json;
 mod in_tree_source;
 mod metadata;
 mod node;
+mod node_affinity;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod presence;
@@ -25,8 +27,12 @@ mod volume_attributes_class;
 mod volume_snapshot;
 
 pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
+pub use csi_storage_capacity::{CsiStorageCapacity, NodeTopology};
 pub use in_tree_source::InTreeSource;
 pub use node::NodeMetadata;
+pub use node_affinity::{
+    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, VolumeReach, VolumeReachSpec,
+};
 pub use persistent_volume::{
     ClaimReference, CsiSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, SecretReference,
     VolumePhase,

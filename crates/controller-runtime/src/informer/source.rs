@@ -47,6 +47,8 @@ pub(super) struct Source {
     client: Client,
     request: Request,
     metadata_only: bool,
+    /// Which objects of the collection; `None`: all.
+    labels: Option<String>,
     /// For messages, such as `persistentvolumes` or `volumeattachments.storage.k8s.io`.
     resource: String,
 }
@@ -62,26 +64,41 @@ pub(super) enum From {
 
 impl Source {
     pub(super) fn new<K: Resource<DynamicType = ()>>(api: Api<K>) -> Self {
+        let path = api.resource_url().to_owned();
+        Self::of::<K>(api.into_client(), path, None)
+    }
+
+    /// Those objects of the collection at `path` that a label selector selects.
+    pub(super) fn labelled<K: Resource<DynamicType = ()>>(client: &Client, path: &str, labels: &str) -> Self {
+        Self::of::<K>(client.clone(), path.to_owned(), Some(labels.to_owned()))
+    }
+
+    fn of<K: Resource<DynamicType = ()>>(client: Client, path: String, labels: Option<String>) -> Self {
         let group = K::group(&());
         let plural = K::plural(&());
         Self {
-            request: Request::new(api.resource_url()),
-            client: api.into_client(),
+            request: Request::new(path),
+            client,
             metadata_only: K::metadata_api(),
+            labels,
             resource: if group.is_empty() { plural.into_owned() } else { format!("{plural}.{group}") },
         }
     }
 
     /// One page of a list that is at least as new as everything the server has confirmed before this call.
     pub(super) async fn page(&self, more: Option<&str>) -> Result<Bytes, Failure> {
-        let params = ListParams { continue_token: more.map(str::to_owned), ..ListParams::default().limit(PAGE) };
+        let params = ListParams { continue_token: more.map(str::to_owned), ..self.list_params(PAGE) };
         self.list(&params).await
     }
 
     /// The version of the collection, as of this call.
     pub(super) async fn live_version(&self) -> Result<u64, Failure> {
-        let body = self.list(&ListParams::default().limit(1)).await?;
+        let body = self.list(&self.list_params(1)).await?;
         decode::page(&body).map(|page| page.version)
+    }
+
+    fn list_params(&self, limit: u32) -> ListParams {
+        ListParams { label_selector: self.labels.clone(), ..ListParams::default().limit(limit) }
     }
 
     async fn list(&self, params: &ListParams) -> Result<Bytes, Failure> {
@@ -100,6 +117,7 @@ impl Source {
             timeout: Some(u32::try_from(length.as_secs()).unwrap_or(u32::MAX)),
             bookmarks: true,
             send_initial_events: matches!(from, From::List),
+            label_selector: self.labels.clone(),
             ..WatchParams::default()
         };
         let version = match from {

@@ -376,7 +376,7 @@ mod tests {
             random ^= random >> 7;
             random ^= random << 17;
             let key = u32::try_from(random % 40).unwrap();
-            if random >> 32 & 3 == 0 {
+            if (random >> 32).is_multiple_of(4) {
                 assert_eq!(store.remove(&ByFirstLetter, &key).map(|record| *record), plain.remove(&key), "{round}");
             } else {
                 let word = WORDS[usize::try_from(random >> 40).unwrap() % WORDS.len()];

@@ -3,6 +3,7 @@
 mod barrier;
 mod changes;
 mod foreign_objects;
+mod labelled;
 mod malformed_objects;
 mod recovery;
 mod silence;

@@ -7,6 +7,7 @@ use csi_proto::csi::v1::{GetCapacityRequest, GetCapacityResponse, Topology};
 use tracing::info;
 
 use crate::create_volume::request::{self, Plan};
+use crate::migration::csi_class;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::settings::NodeFlags;
 use crate::still_wanted::until_drained;
@@ -23,8 +24,12 @@ pub(crate) enum Fit {
 }
 
 /// By topology.
-pub(super) fn place(term: &TermContext, node: &NodeFlags, claim: &ClaimRecord, class: &ClassRecord) -> Fit {
-    match asked_places(term, node, claim, class) {
+pub(super) fn place(term: &TermContext, node: &NodeFlags, claim: &ClaimRecord, class: &Arc<ClassRecord>) -> Fit {
+    let class = match csi_class(&term.settings.names, class) {
+        Ok(class) => class,
+        Err(why) => return proceed(claim, &why.to_string()),
+    };
+    match asked_places(term, node, claim, &class) {
         Ok(_) => Fit::Yes,
         Err(why) => Fit::No(why),
     }
@@ -43,7 +48,7 @@ pub(super) async fn capacity(
         Ok(plan) => plan,
         Err(why) => return proceed(claim, &why.to_string()),
     };
-    let places = match asked_places(term, node, claim, class) {
+    let places = match asked_places(term, node, claim, &plan.class) {
         Ok(places) if places.is_empty() => vec![None],
         Ok(places) => places.into_iter().map(Some).collect(),
         Err(why) => return Fit::No(why),

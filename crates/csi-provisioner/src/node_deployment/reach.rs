@@ -1,12 +1,12 @@
 //! Which volumes can be reached from this node: `spec.nodeAffinity` of a PersistentVolume against what the driver says of
 //! the node. Pure.
 
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, VolumeNodeAffinity};
 use storage_kube::topology::Segment;
+use storage_kube::wire::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm};
 
 /// Whether a node of this segment reaches the volume. Without affinity every node does, and a driver without topology
 /// reaches everything.
-pub(crate) fn reaches(node: Option<&Segment>, affinity: Option<&VolumeNodeAffinity>) -> bool {
+pub(crate) fn reaches(node: Option<&Segment>, affinity: Option<&NodeAffinity>) -> bool {
     let (Some(node), Some(required)) = (node, affinity.and_then(|affinity| affinity.required.as_ref())) else {
         return true;
     };
@@ -16,15 +16,14 @@ pub(crate) fn reaches(node: Option<&Segment>, affinity: Option<&VolumeNodeAffini
 /// All of a term's expressions hold; a term without any selects nothing (core/v1 `NodeSelectorTerm`). Fields are those
 /// of the Node object, of which the driver says nothing.
 fn selects(term: &NodeSelectorTerm, node: &Segment) -> bool {
-    let expressions = term.match_expressions.as_deref().unwrap_or_default();
-    let fields = term.match_fields.as_deref().unwrap_or_default();
-    !expressions.is_empty() && fields.is_empty() && expressions.iter().all(|expression| holds(expression, node))
+    let expressions = &term.match_expressions;
+    !expressions.is_empty() && !term.match_fields && expressions.iter().all(|expression| holds(expression, node))
 }
 
 /// core/v1 `NodeSelectorRequirement`.
 fn holds(expression: &NodeSelectorRequirement, node: &Segment) -> bool {
     let value = node.get(&expression.key);
-    let values = expression.values.as_deref().unwrap_or_default();
+    let values = &expression.values;
     let listed = value.is_some_and(|value| values.iter().any(|one| one == value));
     match expression.operator.as_str() {
         "In" => listed,

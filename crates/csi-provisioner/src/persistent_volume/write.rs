@@ -7,7 +7,7 @@ use kube::{Client, Error};
 use serde_json::Value;
 use storage_kube::names::{ClaimUid, VolumeName};
 use storage_kube::uid::Uid;
-use storage_kube::wire::PersistentVolume;
+use storage_kube::wire::{PersistentVolume, VolumeReach};
 use thiserror::Error as ThisError;
 
 /// Why a new volume has no object.
@@ -68,24 +68,30 @@ async fn existing(client: &Client, name: &VolumeName, claim: &ClaimUid, handle: 
     if same_claim && same_volume { Ok(()) } else { Err(SaveError::Taken { volume: name.clone() }) }
 }
 
-/// Deletes exactly this object; one that is gone, or that was made anew under the name, is no error.
-pub(crate) async fn delete(client: &Client, name: &VolumeName, uid: &Uid) -> Result<(), Error> {
-    let api: Api<PersistentVolume> = Api::all(client.clone());
+/// Deletes exactly this object; one that is gone, or that was made anew under the name, is no error. What is answered is the
+/// volume while finalizers hold it.
+pub(crate) async fn delete(client: &Client, name: &VolumeName, uid: &Uid) -> Result<Option<VolumeReach>, Error> {
+    let api: Api<VolumeReach> = Api::all(client.clone());
     let preconditions = Preconditions { uid: Some(uid.to_string()), resource_version: None };
     let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match api.delete(name.as_str(), &parameters).await {
-        Ok(_) => Ok(()),
-        Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+        Ok(answer) => Ok(answer.left()),
+        Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Sends a finalizer patch of [`storage_kube::finalizers`], which carries the UID. A volume that is gone is no error.
-pub(crate) async fn patch_finalizers(client: &Client, name: &VolumeName, patch: Value) -> Result<(), Error> {
-    let api: Api<PersistentVolume> = Api::all(client.clone());
+/// Sends a finalizer patch of [`storage_kube::finalizers`], which carries the UID. A volume that is gone is no error, and
+/// nothing is answered of it.
+pub(crate) async fn patch_finalizers(
+    client: &Client,
+    name: &VolumeName,
+    patch: Value,
+) -> Result<Option<VolumeReach>, Error> {
+    let api: Api<VolumeReach> = Api::all(client.clone());
     match api.patch(name.as_str(), &PatchParams::default(), &Patch::Strategic(patch)).await {
-        Ok(_) => Ok(()),
-        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        Ok(volume) => Ok(Some(volume)),
+        Err(Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -27,6 +27,15 @@ fn lists(scene: &Scene) -> usize {
     of("list") + of("watch")
 }
 
+/// How often a volume was put back into its queue with a delay.
+fn retries(scene: &Scene) -> f64 {
+    let families = scene.registry.gather();
+    let retries = families.iter().find(|family| family.name() == "workqueue_retries_total").unwrap();
+    let volumes =
+        retries.get_metric().iter().find(|metric| metric.get_label().iter().any(|label| label.value() == "volumes"));
+    volumes.map_or(0.0, |metric| metric.get_counter().get_value())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a13_waiting_for_detach_is_told_once_and_ends_at_once() {
     for publishes in [true, false] {
@@ -48,6 +57,7 @@ async fn a13_waiting_for_detach_is_told_once_and_ends_at_once() {
         let events: Vec<Event> = scene.api.list();
         let told: Vec<_> = events.iter().map(|event| (event.type_.as_deref(), event.count)).collect();
         assert_eq!(told, [(Some("Normal"), Some(1))], "one event in an hour, and it is no warning");
+        assert!(retries(&scene) < 1.0, "and nobody looks in between");
         let failed = scene.registry.gather().iter().any(|family| family.name().contains("delete_failed"));
         assert!(!failed, "to wait is no failed deletion");
     }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use csi_proto::csi::v1::CreateVolumeRequest;
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
-use fake_apiserver::{Matcher, Reaction, Status};
+use fake_apiserver::{FakeApiServer, Matcher, Reaction, Status};
 use fake_driver::{Rpc, Step};
 use http_body_util::Full;
 use serde_json::{Value, json};
@@ -171,10 +171,11 @@ async fn the_gate_goes_off_where_the_api_server_lacks_the_kind() {
     }
 }
 
-/// The fake API server answers 404 to discovery.
 #[tokio::test(start_paused = true)]
 async fn where_the_api_server_lacks_the_kind_the_field_is_ignored() {
-    let scene = Scene::with(ProvisioningFlags { discover_attributes_class: true, ..flags() }, |_| ()).await;
+    let flags = ProvisioningFlags { discover_attributes_class: true, ..flags() };
+    let lacks = |api: &FakeApiServer| api.serve("storage.k8s.io", "v1", "volumeattributesclasses", false);
+    let scene = Scene::configured(|settings| settings.flags = flags, |_| (), lacks).await;
     scene.add_class(class("fast", json!({})));
     let uid = scene.add_claim(wants_gold());
     let volume = scene.volume(&format!("pvc-{uid}")).await;

@@ -1,9 +1,11 @@
 //! The command line of the program.
 
 use clap::Parser as _;
+use sidecar::RequestLimit;
 use sidecar::feature_gates::FeatureGates;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
+use crate::capacity::budget::WriteLimit;
 
 fn config(flags: &[&str]) -> Result<Config, sidecar::Exit> {
     config_in(flags, &[])
@@ -55,6 +57,31 @@ fn flags_that_need_the_environment_say_so() {
     assert_eq!(config.capacity.unwrap().owner_level, None, "without an owner no pod needs to be known");
     let config = config_in(&["--node-deployment"], &[("NODE_NAME", "n1")]).unwrap();
     assert_eq!(config.node.unwrap().name.as_str(), "n1");
+}
+
+#[test]
+fn capacity_flags_mean_what_they_mean_to_the_go_provisioner_if_they_are_given() {
+    let environment = [("NAMESPACE", "storage"), ("POD_NAME", "provisioner-0")];
+    let capacity = |flags: &[&str]| {
+        let all: Vec<_> = ["--enable-capacity"].iter().chain(flags).copied().collect();
+        config_in(&all, &environment).map(|config| config.capacity.unwrap())
+    };
+    let defaults = capacity(&[]).unwrap();
+    assert_eq!((defaults.threads, defaults.write_limit), (None, WriteLimit::FollowsItems));
+    assert_eq!(
+        (defaults.poll_interval.as_secs(), defaults.owner_level, defaults.immediate_binding),
+        (60, Some(1), false)
+    );
+    assert_eq!(defaults.namespace.as_str(), "storage");
+    let given = capacity(&["--capacity-threads=1", "--kube-api-capacity-qps=20", "--capacity-for-immediate-binding"]);
+    let given = given.unwrap();
+    assert_eq!((given.threads, given.immediate_binding), (Some(1), true));
+    assert_eq!(given.write_limit, WriteLimit::Fixed(Some(RequestLimit { qps: 20.0, burst: 5 })));
+    for flag in ["--capacity-threads=0", "--capacity-poll-interval=0", "--kube-api-capacity-burst=-1"] {
+        let exit = capacity(&[flag]).expect_err(flag);
+        assert_eq!(exit.code, 1, "{flag}");
+        assert!(exit.message.contains(flag.split('=').next().unwrap()), "{}", exit.message);
+    }
 }
 
 #[test]

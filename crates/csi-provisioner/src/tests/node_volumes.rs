@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use fake_driver::Rpc;
-use k8s_openapi::api::core::v1::{PersistentVolume, VolumeNodeAffinity};
+use k8s_openapi::api::core::v1::PersistentVolume;
 use serde_json::{Value, json};
 use storage_kube::topology::Segment;
+use storage_kube::wire::NodeAffinity;
 
 use super::node_deployment::node;
 use super::objects::{DRIVER, volume, with};
@@ -132,11 +133,11 @@ fn which_affinities_a_node_meets() {
     assert_eq!(cases.len(), 19);
     let here: Segment = [("zone", "z1"), ("generation", "4")].into_iter().collect();
     for (terms, expected) in cases {
-        let affinity: VolumeNodeAffinity =
+        let affinity: NodeAffinity =
             serde_json::from_value(json!({ "required": { "nodeSelectorTerms": terms } })).unwrap();
         assert_eq!(reaches(Some(&here), Some(&affinity)), expected, "{terms}");
         assert!(reaches(None, Some(&affinity)), "a driver without topology reaches everything");
     }
     assert!(reaches(Some(&here), None));
-    assert!(reaches(Some(&here), Some(&VolumeNodeAffinity::default())));
+    assert!(reaches(Some(&here), Some(&NodeAffinity::default())));
 }

@@ -90,7 +90,7 @@ impl Scene {
         configure: impl FnOnce(&mut Settings),
         identity: impl FnOnce(&mut Identity),
     ) -> Self {
-        Self::build(api, configure, identity, Replica::Only).await
+        Self::build(api, configure, |driver| driver.configure(identity), Replica::Only).await
     }
 
     /// Starts as a replica that shares its work with others; `prepare` acts on the API server before.
@@ -107,15 +107,24 @@ impl Scene {
         Self::build(&api, |_| (), |_| (), Replica::AtOnce).await
     }
 
+    /// Starts with other settings; `prepare` acts on the API server and the driver before.
+    pub(super) async fn arranged(
+        configure: impl FnOnce(&mut Settings),
+        prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
+    ) -> Self {
+        let api = FakeApiServer::new();
+        Self::build(&api, configure, |driver| prepare(&api, driver), Replica::Only).await
+    }
+
     async fn build(
         api: &FakeApiServer,
         configure: impl FnOnce(&mut Settings),
-        identity: impl FnOnce(&mut Identity),
+        prepare: impl FnOnce(&FakeDriver),
         replica: Replica,
     ) -> Self {
         let api = api.clone();
         let driver = FakeDriver::start().await;
-        driver.configure(identity);
+        prepare(&driver);
         let registry = prometheus::Registry::new();
         let tasks = Tasks::new();
         let timeout = Duration::from_secs(10);
@@ -141,8 +150,11 @@ impl Scene {
         };
         configure(&mut settings);
         let settings = Arc::new(settings);
+        let caches = Arc::new(start_caches(&settings, &api.client(), &tasks));
+        let capacity = super::capacity::process(&settings, &api, &registry, &caches.first_lists, &tasks).await;
         let process = Arc::new(Process {
-            caches: Arc::new(start_caches(&settings, &api.client(), &tasks)),
+            caches,
+            capacity: capacity.map(Arc::new),
             attributes_classes: crate::attributes_class::Discovery::new(settings.flags.discover_attributes_class),
             settings,
             driver: client,

@@ -6,7 +6,9 @@ use k8s_openapi::{api::core::v1 as full, apimachinery::pkg::apis::meta::v1::Obje
 use kube::Resource;
 use serde::Deserialize;
 
-use super::{in_tree_source::InTreeSource, metadata::slim_with_labels, presence::null_as_default};
+use super::{
+    in_tree_source::InTreeSource, metadata::slim_with_labels, node_affinity::NodeAffinity, presence::null_as_default,
+};
 use crate::{
     access_mode::AccessMode, class_name::class_name, in_tree::InTreePlugin, reclaim_policy::ReclaimPolicy,
     volume_mode::VolumeMode,
@@ -49,7 +51,7 @@ pub struct PersistentVolumeSpec {
     /// Absent means with a file system.
     pub volume_mode: Option<VolumeMode>,
     /// Absent means that every node reaches it.
-    pub node_affinity: Option<Box<full::VolumeNodeAffinity>>,
+    pub node_affinity: Option<Box<NodeAffinity>>,
     // Sources that a CSI driver has taken over.
     aws_elastic_block_store: Option<Box<InTreeSource>>,
     gce_persistent_disk: Option<Box<InTreeSource>>,

@@ -366,3 +366,40 @@ fn the_source_of_a_plugin_is_known_under_every_name_of_its_id() {
     let volume: PersistentVolume = decode(&json!({ "metadata": {}, "spec": { "cinder": nulls } }));
     assert_eq!(volume.spec.in_tree_source(), Some((InTreePlugin::Cinder, &InTreeSource::default())));
 }
+
+#[test]
+fn a_capacity_keeps_what_it_is_about_and_whose_it_is() {
+    let object: CsiStorageCapacity = decode(&json!({
+        "metadata": metadata(&json!({})), "storageClassName": "fast",
+        "nodeTopology": { "matchLabels": { "zone": "a" }, "matchExpressions": [] },
+        "capacity": "1Gi", "maximumVolumeSize": null,
+    }));
+    assert_eq!(object.metadata.labels.as_ref().unwrap()["l"], "v");
+    assert_eq!(object.metadata.owner_references.as_ref().unwrap()[0].uid, "x");
+    assert!(object.metadata.creation_timestamp.is_some() && object.metadata.managed_fields.is_none());
+    let topology = object.node_topology.unwrap();
+    assert_eq!((topology.match_labels["zone"].as_str(), topology.match_expressions), ("a", false));
+    assert_eq!((object.capacity.as_deref(), object.maximum_volume_size), (Some("1Gi"), None));
+    let expression = json!({ "key": "zone", "operator": "Exists" });
+    let object: CsiStorageCapacity = decode(&json!({
+        "metadata": { "name": "n" }, "storageClassName": "fast", "nodeTopology": { "matchExpressions": [expression] },
+    }));
+    assert!(object.node_topology.unwrap().match_expressions && object.capacity.is_none());
+    let object: CsiStorageCapacity = decode(&json!({ "metadata": { "name": "n" }, "nodeTopology": null }));
+    assert_eq!(object.node_topology, None);
+}
+
+#[test]
+fn the_reach_of_a_volume_is_its_affinity() {
+    let term = json!({ "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a"] }] });
+    let affinity =
+        json!({ "required": { "nodeSelectorTerms": [term, { "matchFields": [{ "key": "metadata.name" }] }] } });
+    let volume: VolumeReach = decode(&json!({
+        "metadata": metadata(&json!({})), "spec": { "csi": { "driver": "d" }, "nodeAffinity": affinity },
+    }));
+    let terms = volume.spec.node_affinity.unwrap().required.unwrap().node_selector_terms;
+    assert_eq!(terms[0].match_expressions[0].values, ["a"]);
+    assert_eq!((terms[0].match_fields, terms[1].match_fields), (false, true));
+    let volume: VolumeReach = decode(&json!({ "metadata": { "name": "n" }, "spec": {} }));
+    assert_eq!(volume.spec.node_affinity, None);
+}
