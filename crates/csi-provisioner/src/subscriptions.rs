@@ -107,6 +107,7 @@ fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
         }
         (old, Some(new)) => {
             save_volume::seen(term, new);
+            term.finalizer_writes.seen(&new.uid, new.protected);
             if let Some(old) = old.filter(|old| old.uid != new.uid) {
                 volume_gone(term, old);
             }
@@ -123,6 +124,7 @@ fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
 
 fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.reclaimed.forget(&volume.uid);
+    term.finalizer_writes.forget(&volume.uid);
     term.attachments.forget(&volume.uid);
     name_free(term, &volume.name);
     let Some(claim) = volume.claim_uid() else { return };

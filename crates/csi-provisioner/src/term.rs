@@ -27,6 +27,7 @@ use crate::source_protection::{holds::Holds, snapshot_sweep, sync_source};
 use crate::subscriptions::subscribe;
 use crate::term_context::{Caches, Queues, TermContext};
 use crate::topology::cluster::ClusterView;
+use crate::volume::finalizer_writes::FinalizerWrites;
 use crate::volume::reclaimed::Reclaimed;
 use crate::volume::sync_volume;
 
@@ -97,6 +98,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
+        finalizer_writes: FinalizerWrites::default(),
         capacity: process.capacity.as_ref().map(|capacity| {
             Capacity::new(capacity, term.gate(), &process.events_client, process.backoff, &process.queue_metrics)
         }),

@@ -27,6 +27,7 @@ use crate::save_volume::UnsavedVolume;
 use crate::settings::Settings;
 use crate::source_protection::holds::Holds;
 use crate::topology::cluster::ClusterView;
+use crate::volume::finalizer_writes::FinalizerWrites;
 use crate::volume::reclaimed::{Reclaimed, Step};
 
 /// What the process watches; kept over terms.
@@ -118,6 +119,7 @@ pub(crate) struct TermContext {
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
     pub(crate) reclaimed: Reclaimed,
+    pub(crate) finalizer_writes: FinalizerWrites,
     /// Only where capacities are published.
     pub(crate) capacity: Option<Arc<Capacity>>,
     pub(crate) holds: Holds,

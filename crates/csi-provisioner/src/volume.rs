@@ -1,6 +1,7 @@
 //! One volume: keep our finalizer where it belongs, and reclaim the volume when its claim has let go of it.
 
 pub(crate) mod decision;
+pub(crate) mod finalizer_writes;
 pub(crate) mod reclaimed;
 
 use std::sync::Arc;
@@ -33,12 +34,8 @@ pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Out
     } else {
         match decision::decide(&volume) {
             VolumeDecision::Nothing => Ok(()),
-            VolumeDecision::Protect => {
-                patch(&term, &volume, finalizers::add_patch(&volume.uid, VOLUME_PROTECTION)).await.map(drop)
-            }
-            VolumeDecision::Unprotect => {
-                patch(&term, &volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await.map(drop)
-            }
+            VolumeDecision::Protect => keep_finalizer(&term, &volume, true).await,
+            VolumeDecision::Unprotect => keep_finalizer(&term, &volume, false).await,
             VolumeDecision::Reclaim => reclaim(&term, &volume, started).await,
         }
     };
@@ -47,6 +44,20 @@ pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Out
         Err(error @ ReclaimError::Attached { .. }) => wait_for_detach(&term, &volume, &error),
         Err(error) => failed(&term, &volume, &error),
     }
+}
+
+/// Puts our finalizer on or off, once: the cache shows it later.
+async fn keep_finalizer(term: &TermContext, volume: &VolumeRecord, on: bool) -> Result<(), ReclaimError> {
+    if term.finalizer_writes.is_under_way(&volume.uid, on) {
+        return Ok(());
+    }
+    term.finalizer_writes.begin(volume.uid.clone(), on);
+    let edit = if on { finalizers::add_patch } else { finalizers::remove_patch };
+    let result = patch(term, volume, edit(&volume.uid, VOLUME_PROTECTION)).await;
+    if result.is_err() {
+        term.finalizer_writes.forget(&volume.uid);
+    }
+    result.map(drop)
 }
 
 /// Deletes the volume at the driver, then its object.

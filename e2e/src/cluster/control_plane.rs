@@ -51,6 +51,8 @@ pub(super) async fn start(extras: Extras) -> Result<Cluster> {
         let policy = directory.path().join("audit-policy.json");
         std::fs::write(&policy, audit::policy().to_string())?;
         apiserver = apiserver
+            // Those who compare sidecars want all that claims can say; without the gate the field is dropped.
+            .argument("--feature-gates=CrossNamespaceVolumeDataSource=true")
             .argument(format!("--audit-policy-file={}", policy.display()))
             .argument(format!("--audit-log-path={}", audit_log(directory.path()).display()));
     }

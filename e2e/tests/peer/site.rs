@@ -27,7 +27,7 @@ pub(crate) struct Site {
     pub(crate) cluster: &'static Cluster,
     pub(crate) client: Client,
     pub(crate) driver: Driver,
-    /// Its name is part of every other name of this site.
+    /// It is part of every other name of this site.
     pub(crate) namespace: String,
     pub(crate) account: Account,
 }
@@ -35,11 +35,17 @@ pub(crate) struct Site {
 impl Site {
     /// In the driver's flags `SITE` stands for the name of the namespace.
     pub(crate) async fn start(purpose: &str, driver_flags: &[&str]) -> Result<Self> {
+        Self::start_for(None, purpose, driver_flags).await
+    }
+
+    /// For the driver of that name, which no other site may have at the time; without one the driver gets a name of its own.
+    pub(crate) async fn start_for(driver: Option<&str>, purpose: &str, driver_flags: &[&str]) -> Result<Self> {
         let cluster = Cluster::shared_with_audit().await?;
         let namespace = cluster.namespace(purpose).await?;
         let flags: Vec<_> = driver_flags.iter().map(|flag| flag.replace("SITE", &namespace)).collect();
         let flags: Vec<_> = flags.iter().map(String::as_str).collect();
-        let driver = Driver::start(&format!("{namespace}.outrigger.dev"), &flags).await?;
+        let own_name = format!("{namespace}.outrigger.dev");
+        let driver = Driver::start(driver.unwrap_or(&own_name), &flags).await?;
         let account = cluster.upstream_provisioner_account(&namespace).await?;
         Ok(Self { cluster, client: cluster.client().await?, driver, namespace, account })
     }
@@ -81,6 +87,18 @@ impl Site {
 
     /// Creates a claim of 1 MiB for a class of this site, with these fields more in its spec.
     pub(crate) async fn claim(&self, name: &str, class: &str, annotations: &Value, fields: &Value) -> Result<()> {
+        self.claim_in(&self.claims(), name, class, annotations, fields).await
+    }
+
+    /// The same in the namespace of these claims.
+    pub(crate) async fn claim_in(
+        &self,
+        claims: &Api<PersistentVolumeClaim>,
+        name: &str,
+        class: &str,
+        annotations: &Value,
+        fields: &Value,
+    ) -> Result<()> {
         let mut spec = json!({
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": self.class(class),
@@ -88,7 +106,7 @@ impl Site {
         });
         add(&mut spec, fields);
         let claim = json!({ "metadata": { "name": name, "annotations": annotations }, "spec": spec });
-        let created = self.claims().create(&PostParams::default(), &serde_json::from_value(claim)?).await;
+        let created = claims.create(&PostParams::default(), &serde_json::from_value(claim)?).await;
         created.with_context(|| format!("cannot create the claim {name}"))?;
         Ok(())
     }
@@ -100,11 +118,7 @@ impl Site {
 
     /// Waits until the claim is Bound and gives the name of its volume.
     pub(crate) async fn bound(&self, name: &str) -> Result<String> {
-        let claims = self.claims();
-        let bound = eventually::object(&claims, name, "the claim to be Bound", PATIENCE, |claim| {
-            claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
-        });
-        bound.await?.spec.and_then(|spec| spec.volume_name).context("a Bound claim names its volume")
+        bound_in(&self.claims(), name).await
     }
 
     pub(crate) fn claims(&self) -> Api<PersistentVolumeClaim> {
@@ -128,6 +142,14 @@ impl Site {
         }
         Ok(records)
     }
+}
+
+/// Waits until the claim is Bound and gives the name of its volume.
+pub(crate) async fn bound_in(claims: &Api<PersistentVolumeClaim>, name: &str) -> Result<String> {
+    let bound = eventually::object(claims, name, "the claim to be Bound", PATIENCE, |claim| {
+        claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
+    });
+    bound.await?.spec.and_then(|spec| spec.volume_name).context("a Bound claim names its volume")
 }
 
 /// Waits until a provisioner without leader election works, or one with it leads.

@@ -142,7 +142,7 @@ async fn a_claim_that_asks_for_what_is_missing_gets_one_warning() -> Result<()> 
     let _provisioner = scene.leader().await?;
     let source = json!({ "dataSource": { "kind": "PersistentVolumeClaim", "name": "other" } });
     scene.claim("data", &source).await?;
-    scene.event("ProvisioningFailed", "data sources are not supported").await?;
+    scene.event("ProvisioningFailed", "CLONE_VOLUME").await?;
     assert_eq!(scene.codes("CreateVolume")?, [""; 0]);
     Ok(())
 }

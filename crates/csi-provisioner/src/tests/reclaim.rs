@@ -119,6 +119,44 @@ async fn our_finalizer_follows_the_reclaim_policy() {
     assert_eq!(scene.writes().len(), 3, "{:?}", scene.writes());
 }
 
+/// Others change a new volume while our write is under way, and the cache shows only their change.
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_stands_still_repeats_no_finalizer_write() {
+    let scene = Scene::start().await;
+    scene.api.react(Matcher::of("patch", "persistentvolumes").times(1), Reaction::Delay(Duration::from_secs(1)));
+    scene.add_volume(volume("kept", "h", "Bound", "Retain"));
+    scene.pass(Duration::from_millis(100)).await;
+    let marked = json!({ "metadata": { "annotations": { "example.com/seen": "yes" } } });
+    scene.api.merge::<PersistentVolume>(None, "kept", &marked);
+    scene.pass(Duration::from_millis(100)).await;
+    scene.api.react(Matcher::of("watch", "persistentvolumes"), Reaction::Hang);
+    scene.api.break_watches();
+    scene.api.react(Matcher::of("list", "persistentvolumes"), Reaction::Hang);
+    scene.pass(Duration::from_secs(20)).await;
+    assert_eq!(scene.writes(), ["patch persistentvolumes"]);
+    assert_eq!(scene.volume("kept").await["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
+}
+
+/// An interrupted watch does not show that our write was there for a while.
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_write_that_was_undone_unseen_is_done_again() {
+    let scene = Scene::start().await;
+    scene.api.react(Matcher::of("patch", "persistentvolumes").times(1), Reaction::Delay(Duration::from_secs(1)));
+    scene.add_volume(volume("kept", "h", "Bound", "Retain"));
+    scene.pass(Duration::from_millis(100)).await;
+    scene.api.react(Matcher::of("watch", "persistentvolumes"), Reaction::Hang);
+    scene.api.break_watches();
+    scene.pass(Duration::from_secs(2)).await;
+    let both = ["kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"];
+    scene.api.merge::<PersistentVolume>(None, "kept", &json!({ "metadata": { "finalizers": both } }));
+    scene.api.clear_reactions();
+    scene.api.compact();
+    scene.api.expire_watches();
+    scene.pass(Duration::from_mins(30)).await;
+    assert_eq!(scene.writes(), ["patch persistentvolumes", "patch persistentvolumes"]);
+    assert_eq!(scene.volume("kept").await["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_volume_with_an_attachment_waits_and_goes_when_the_last_one_goes() {
     let scene =

@@ -12,6 +12,8 @@ const WHOLE_OBJECT: &str = "the caches have no whole objects: what is to be upda
 const RELEASED: &str = "the protection of a source is taken off when no clone is in flight, not when it is deleted";
 const NO_SNAPSHOT_CACHE: &str =
     "snapshots are read when they are needed, and listed to look for protection left behind";
+const DETACHED_FIRST: &str = "volumes are deleted when nothing is attached, whatever the driver can do";
+const OF_OTHER_SETUPS: &str = "both look for protection left behind, Go's takes that of other drivers off: there are the snapshots of other setups";
 const CONFLICT: &str =
     "claims that protect one source at the same time: the Go provisioner reports the conflict and tries again";
 const FAST_CALL: &str = "a call that takes less than a second is not announced";
@@ -64,6 +66,7 @@ pub(super) const RULES: &[Rule] = &[
     differ("forbidden/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("places/no-such-node", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("strict-places/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("not-allowed/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("incapable-of-copies/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("incapable-of-attributes/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("refused-copies/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
@@ -72,6 +75,18 @@ pub(super) const RULES: &[Rule] = &[
     differ("copies/process", "/sources/source/1", RELEASED),
     differ("copies/process", "/sources/block-source/1", RELEASED),
     differ("*/process", "/requests/watch volumesnapshots", NO_SNAPSHOT_CACHE),
+    differ("*/process", "/requests/list volumeattachments", DETACHED_FIRST),
+    differ("*/process", "/requests/watch volumeattachments", DETACHED_FIRST),
+    differ("copies-across/process", "/sources/far-source/1", RELEASED),
+    vary("copies-across/process", "/sources/far-snapshot/0", RELEASED),
+    differ("refused-across/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("no-copies-across/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    vary("*/process", "/requests/get volumesnapshots", OF_OTHER_SETUPS),
+    vary("*/process", "/requests/get volumesnapshotcontents", OF_OTHER_SETUPS),
+    vary("*/process", "/requests/update volumesnapshots", OF_OTHER_SETUPS),
+    differ("untranslatable/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    differ("untranslatable/*", "/backend/afterwards/0", "what cannot be a volume of the plugin is deleted again"),
+    differ("untranslatable-class/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     vary("copies/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed", CONFLICT),
     vary("copies/process", "/requests/update persistentvolumeclaims/*", CONFLICT),
     vary("copies/process", "/requests/update volumesnapshots/*", CONFLICT),

@@ -17,6 +17,7 @@ use crate::site::{PATIENCE, Side, Site, works};
 use crate::stand_ins::replaced;
 
 const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// A claim that is made last: what was written before it was asked for is there when it is done.
 const FENCE: &str = "fence";
@@ -33,7 +34,7 @@ struct Life {
 /// By name of scenario, and one document more, `process`, for what belongs to none.
 pub(super) async fn observe(setup: &Setup, side: Side) -> Result<BTreeMap<String, Value>> {
     let purpose = format!("{}-{}", setup.name, if side == Side::Go { "go" } else { "ours" });
-    let site = Site::start(&purpose, setup.driver).await?;
+    let site = Site::start_for(setup.driver_name, &purpose, setup.driver).await?;
     prepare(&site, setup).await?;
     let settings = site.settings(side).await?;
     let settings = setup.flags.iter().fold(settings, |settings, flag| settings.flag(flag));
@@ -113,7 +114,9 @@ async fn live(site: &Site, provisioner: &Sidecar, scenario: &Scenario) -> Result
         let volume = site.bound(name).await?;
         let settled = |volume: &PersistentVolume| {
             let protected = volume.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-            phase(volume) == Some("Bound") && protected == (scenario.course != Course::Kept)
+            // The volume of a plugin is marked by kube-controller-manager, in whatever order.
+            let marked = is_csi(volume) || volume.annotations().contains_key(MIGRATED_TO);
+            phase(volume) == Some("Bound") && protected == (scenario.course != Course::Kept) && marked
         };
         let volume = eventually::object(&site.volumes(), &volume, "the volume to settle", PATIENCE, settled).await?;
         let records = records_of(site, &volume.name_any())?;
@@ -144,6 +147,20 @@ async fn annotate(site: &Site, name: &str, annotations: &Value) -> Result<()> {
 
 fn records_of(site: &Site, volume: &str) -> Result<Vec<Value>> {
     Ok(site.backend()?.into_iter().filter(|record| record["name"] == volume).collect())
+}
+
+/// What the driver calls the volume, also that of a plugin whose handles are the driver's.
+fn handle(volume: &PersistentVolume) -> Option<String> {
+    let spec = volume.spec.as_ref()?;
+    let csi = spec.csi.as_ref().map(|source| &source.volume_handle);
+    let ebs = spec.aws_elastic_block_store.as_ref().map(|source| &source.volume_id);
+    let cinder = spec.cinder.as_ref().map(|source| &source.volume_id);
+    let portworx = spec.portworx_volume.as_ref().map(|source| &source.volume_id);
+    csi.or(ebs).or(cinder).or(portworx).cloned()
+}
+
+fn is_csi(volume: &PersistentVolume) -> bool {
+    volume.spec.as_ref().is_some_and(|spec| spec.csi.is_some())
 }
 
 fn phase(volume: &PersistentVolume) -> Option<&str> {
@@ -202,10 +219,9 @@ impl Observations {
     /// What the driver was asked: each distinct request, how often, and the codes it answered.
     fn calls(&self, life: &Life) -> Result<Value> {
         let Some(volume) = &life.volume else {
-            let uid = life.claim.uid().unwrap_or_default();
-            return self.calls_where(|request| request["name"].as_str().is_some_and(|name| name.contains(&uid)));
+            return self.calls_where(|request| request["name"].as_str().is_some_and(|name| life.has_named(name)));
         };
-        let handle = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()).map(|csi| csi.volume_handle.clone());
+        let handle = handle(volume);
         let name = volume.name_any();
         self.calls_where(|request| {
             request["name"] == name || request["volume_id"] == handle.clone().unwrap_or_default()
@@ -229,7 +245,12 @@ impl Observations {
     }
 
     fn left(&self, life: &Life) -> Result<Vec<Value>> {
-        life.volume.as_ref().map_or(Ok(Vec::new()), |volume| records_of(&self.site, &volume.name_any()))
+        if let Some(volume) = &life.volume {
+            return records_of(&self.site, &volume.name_any());
+        }
+        let mut left = self.site.backend()?;
+        left.retain(|record| record["name"].as_str().is_some_and(|name| life.has_named(name)));
+        Ok(left)
     }
 
     /// By kind, type and reason; within these by text.
@@ -274,17 +295,16 @@ impl Observations {
     }
 
     fn without_names(&self, document: &Value, life: Option<&Life>) -> Value {
-        let mut names = vec![(self.site.namespace.clone(), "SITE".to_owned())];
+        let driver = (self.site.driver.name().to_owned(), "SITE.outrigger.dev".to_owned());
+        let mut names = vec![driver, (self.site.namespace.clone(), "SITE".to_owned())];
         names.extend(self.names.iter().cloned());
         if let Some(life) = life {
             let uid = life.claim.uid().unwrap_or_default();
             let short: String = uid.chars().filter(|c| *c != '-').take(12).collect();
             names.extend([(uid, "CLAIM-UID".to_owned()), (short, "CLAIM-UID-12".to_owned())]);
             if let Some(volume) = &life.volume {
-                let handle =
-                    volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()).map(|csi| csi.volume_handle.clone());
                 names.extend([(volume.uid().unwrap_or_default(), "VOLUME-UID".to_owned())]);
-                names.extend(handle.map(|handle| (handle, "HANDLE".to_owned())));
+                names.extend(handle(volume).map(|handle| (handle, "HANDLE".to_owned())));
             }
         }
         let names: Vec<_> = names.into_iter().filter(|(name, _)| !name.is_empty()).collect();
@@ -308,6 +328,11 @@ impl Life {
     /// Whether that is the name of its claim or volume.
     fn is(&self, name: &str) -> bool {
         name == self.claim.name_any() || self.volume.as_ref().is_some_and(|volume| name == volume.name_any())
+    }
+
+    /// Whether the driver's volume of that name is for its claim.
+    fn has_named(&self, volume: &str) -> bool {
+        self.claim.uid().is_some_and(|uid| volume.contains(&uid))
     }
 
     fn is_asked_about_in(&self, request: &audit::Request) -> bool {

@@ -1,6 +1,7 @@
 //! What is done to both provisioners. In every text `SITE` stands for the name of the namespace.
 
 mod attributes;
+mod migration;
 mod places;
 mod sources;
 
@@ -11,6 +12,8 @@ use serde_json::{Value, json};
 pub(super) struct Setup {
     pub(super) name: &'static str,
     pub(super) driver: &'static [&'static str],
+    /// The same on both sides, which then have their turns; none: each side has its own.
+    pub(super) driver_name: Option<&'static str>,
     pub(super) flags: &'static [&'static str],
     /// Whether upstream's optional rule for Secrets is bound.
     pub(super) secrets_allowed: bool,
@@ -31,6 +34,8 @@ pub(super) struct Source {
     pub(super) snapshot: Option<&'static str>,
     /// Whether the snapshot says that it is ready.
     pub(super) ready: bool,
+    /// Whether both are in namespace `SITE-elsewhere`.
+    pub(super) elsewhere: bool,
 }
 
 /// One class and one claim, both named after the scenario.
@@ -108,6 +113,7 @@ pub(super) fn setups() -> Vec<Setup> {
     setups.extend(places::setups());
     setups.extend(sources::setups());
     setups.extend(attributes::setups());
+    setups.extend(migration::setups());
     setups
 }
 
@@ -115,6 +121,7 @@ fn setup(name: &'static str, scenarios: Vec<Scenario>) -> Setup {
     Setup {
         name,
         driver: &[],
+        driver_name: None,
         flags: &[QUICK],
         secrets_allowed: false,
         rules: &[],

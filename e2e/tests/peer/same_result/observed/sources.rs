@@ -2,13 +2,14 @@
 
 use anyhow::{Context as _, Result};
 use e2e::controller_calls::ControllerCalls;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::FENCE;
 use crate::same_result::scenarios::Source;
-use crate::site::Site;
+use crate::site::{Site, bound_in};
 
 /// Names of the run and what stands for them.
 pub(super) type StandIns = Vec<(String, String)>;
@@ -18,6 +19,11 @@ pub(super) async fn prepare(site: &Site, sources: &[Source]) -> Result<()> {
     if sources.iter().any(|source| source.snapshot.is_some()) {
         site.cluster.install_snapshot_crds().await?;
     }
+    if sources.iter().any(|source| source.elsewhere) {
+        site.cluster.install_reference_grant_crd().await?;
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": elsewhere(site) } });
+        site.cluster.create(&namespace).await?;
+    }
     Ok(())
 }
 
@@ -26,9 +32,10 @@ pub(super) async fn make(site: &Site, sources: &[Source]) -> Result<StandIns> {
     let calls = ControllerCalls::connect(&site.driver.address())?;
     let mut names = StandIns::new();
     for source in sources {
-        site.claim(source.name, FENCE, &json!({}), &source.claim).await?;
-        let volume = site.volumes().get(&site.bound(source.name).await?).await?;
-        let uid = site.claims().get(source.name).await?.uid().unwrap_or_default();
+        let claims = Api::namespaced(site.client.clone(), &namespace(site, source));
+        site.claim_in(&claims, source.name, FENCE, &json!({}), &source.claim).await?;
+        let volume = site.volumes().get(&bound_in(&claims, source.name).await?).await?;
+        let uid = claims.get(source.name).await?.uid().unwrap_or_default();
         let handle = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()).map(|csi| csi.volume_handle.clone());
         let handle = handle.context("a source without a handle")?;
         if let Some(name) = source.snapshot {
@@ -43,17 +50,25 @@ pub(super) async fn make(site: &Site, sources: &[Source]) -> Result<StandIns> {
     Ok(names)
 }
 
+fn elsewhere(site: &Site) -> String {
+    format!("{}-elsewhere", site.namespace)
+}
+
+fn namespace(site: &Site, source: &Source) -> String {
+    if source.elsewhere { elsewhere(site) } else { site.namespace.clone() }
+}
+
 /// A VolumeSnapshot and its content, bound to each other as the snapshot controller does it.
 async fn object(site: &Site, source: &Source, name: &str, handle: &str, mode: &Value) -> Result<()> {
     const GROUP: &str = "snapshot.storage.k8s.io";
     let api_version = format!("{GROUP}/v1");
+    let namespace = namespace(site, source);
     let content = format!("{name}.{}", site.namespace);
     let kind = |kind: &str| ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", kind));
-    let snapshots: Api<DynamicObject> =
-        Api::namespaced_with(site.client.clone(), &site.namespace, &kind("VolumeSnapshot"));
+    let snapshots: Api<DynamicObject> = Api::namespaced_with(site.client.clone(), &namespace, &kind("VolumeSnapshot"));
     let contents: Api<DynamicObject> = Api::all_with(site.client.clone(), &kind("VolumeSnapshotContent"));
     let snapshot = json!({ "apiVersion": api_version, "kind": "VolumeSnapshot",
-        "metadata": { "name": name, "namespace": site.namespace },
+        "metadata": { "name": name, "namespace": namespace },
         "spec": { "source": { "persistentVolumeClaimName": source.name } } });
     site.cluster.create(&snapshot).await?;
     let uid = snapshots.get(name).await?.uid();
@@ -61,7 +76,7 @@ async fn object(site: &Site, source: &Source, name: &str, handle: &str, mode: &V
         "metadata": { "name": content },
         "spec": { "driver": site.driver.name(), "deletionPolicy": "Retain", "source": { "snapshotHandle": handle },
             "sourceVolumeMode": mode,
-            "volumeSnapshotRef": { "name": name, "namespace": site.namespace, "uid": uid } } });
+            "volumeSnapshotRef": { "name": name, "namespace": namespace, "uid": uid } } });
     site.cluster.create(&bound).await?;
     let status = json!({ "status": { "snapshotHandle": handle, "readyToUse": source.ready, "restoreSize": 1 << 20 } });
     contents.patch_status(&content, &PatchParams::default(), &Patch::Merge(status)).await?;
@@ -74,10 +89,12 @@ async fn object(site: &Site, source: &Source, name: &str, handle: &str, mode: &V
 /// The finalizers they have in the end.
 pub(super) async fn finalizers(site: &Site, sources: &[Source]) -> Result<Value> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshot"));
-    let snapshots: Api<DynamicObject> = Api::namespaced_with(site.client.clone(), &site.namespace, &resource);
     let mut found = json!({});
     for source in sources {
-        found[source.name] = json!(site.claims().get(source.name).await?.finalizers());
+        let namespace = namespace(site, source);
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(site.client.clone(), &namespace);
+        let snapshots: Api<DynamicObject> = Api::namespaced_with(site.client.clone(), &namespace, &resource);
+        found[source.name] = json!(claims.get(source.name).await?.finalizers());
         if let Some(name) = source.snapshot {
             found[name] = json!(snapshots.get(name).await?.finalizers());
         }

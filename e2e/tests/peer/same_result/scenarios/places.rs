@@ -7,6 +7,8 @@ use super::{Course, QUICK, Scenario, Setup, bound, setup};
 /// Each site has label keys of its own: values are gathered from all nodes that have them.
 const DRIVER: &[&str] = &["--topology=SITE/zone=a", "--known-topology=SITE/zone=b"];
 
+const STRICT_ONCE: &[&str] = &["--retry-interval-start=1h", "--retry-interval-max=2h", "--strict-topology"];
+
 pub(super) fn setups() -> Vec<Setup> {
     let places = |name, flags, scenarios| Setup {
         driver: DRIVER,
@@ -17,6 +19,8 @@ pub(super) fn setups() -> Vec<Setup> {
     vec![
         places("places", &[QUICK], anywhere_of_the_cluster()),
         places("strict-places", &[QUICK, "--strict-topology"], only_at_the_node()),
+        // How often it is tried before its claim is deleted would be chance.
+        places("not-allowed", STRICT_ONCE, vec![not_allowed()]),
         places("no-hurry", &[QUICK, "--immediate-topology=false"], without_an_immediate_place()),
         places(
             "no-places",
@@ -55,8 +59,11 @@ fn only_at_the_node() -> Vec<Scenario> {
         moved_to_b("exhausted", "c"),
         moved_to_b("no-such-node", "nowhere"),
         Scenario { class: Some(later(&allowed(&["a", "b"]))), ..at_node("allowed-consumer", "b") },
-        Scenario { class: Some(later(&allowed(&["b"]))), course: Course::Refused, ..at_node("not-allowed", "a") },
     ]
+}
+
+fn not_allowed() -> Scenario {
+    Scenario { class: Some(later(&allowed(&["b"]))), course: Course::Refused, ..at_node("claim", "a") }
 }
 
 fn without_an_immediate_place() -> Vec<Scenario> {
