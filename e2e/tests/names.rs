@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -52,4 +53,41 @@ fn sources() -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Documents that say by which test a rule is pinned.
+const TABLES_OF_TESTS: [&str; 2] = ["docs/provisioner-tables.md", "docs/differences.md"];
+
+#[test]
+fn a_test_that_a_document_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let known: HashSet<String> = sources()
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .flat_map(|path| identifiers(&fs::read_to_string(path).unwrap()))
+        .collect();
+    let is_there = |name: &str| match name.strip_suffix('*') {
+        Some(start) => known.iter().any(|word| word.starts_with(start)),
+        None => known.contains(name),
+    };
+    for document in TABLES_OF_TESTS {
+        let text = fs::read_to_string(root.join(document)).unwrap();
+        let last_cells = text.lines().filter_map(|line| line.strip_suffix('|')?.rsplit('|').next());
+        let named: Vec<_> = last_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        let named: Vec<_> = named.into_iter().filter(|word| is_name_of_test(word)).collect();
+        assert!(named.len() > 50, "{document} names {} tests", named.len());
+        let missing: Vec<_> = named.into_iter().filter(|name| !is_there(name)).collect();
+        assert!(missing.is_empty(), "{document} names tests that are not there: {missing:#?}");
+    }
+}
+
+/// Tests are named by sentences; what a user can write down has no four words.
+fn is_name_of_test(word: &str) -> bool {
+    let sentence = word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '*');
+    sentence && (word.matches('_').count() >= 3 || word.ends_with("_*"))
+}
+
+/// Tests of a table are made by macros, so every identifier counts.
+fn identifiers(source: &str) -> Vec<String> {
+    source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').map(str::to_owned).collect()
 }
