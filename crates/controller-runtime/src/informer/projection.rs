@@ -31,7 +31,7 @@ pub trait Projection: Send + Sync + 'static {
 
     /// Decodes one object. To be overridden where a type's crate brings a decoder that is compiled for speed.
     fn decode(json: &[u8]) -> Result<Self::Wire, serde_json::Error> {
-        serde_json::from_slice(json)
+        serde_json::from_str(&String::from_utf8_lossy(json))
     }
 
     /// The key of an object, from its metadata alone. `None` for an object that can never have a record; it must not be

@@ -11,11 +11,8 @@ macro_rules! from_json {
         impl $kind {
             /// Decodes one object.
             pub fn from_json(json: &[u8]) -> Result<Self, serde_json::Error> {
-                match std::str::from_utf8(json) {
-                    // Looked through once as a whole, and not each string in it.
-                    Ok(text) => serde_json::from_str(text),
-                    Err(_) => serde_json::from_slice(json),
-                }
+                // Looked through once as a whole, and not each string in it.
+                serde_json::from_str(&String::from_utf8_lossy(json))
             }
         }
     )*};
