@@ -54,7 +54,7 @@ async fn known_or_live(term: &TermContext, name: &VolumeName) -> Result<Option<A
         return Ok(Some(volume));
     }
     let api: Api<PersistentVolume> = Api::all(term.api.clone());
-    match api.get_opt(name.as_str()).await {
+    match api.get_opt(&name.to_string()).await {
         Ok(found) => Ok(found.map(|volume| Arc::new(term.volume_projection.record(volume)))),
         Err(source) => Err(SourceError::Unreadable { volume: name.clone(), source: Box::new(source) }),
     }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 pub use crate::attachment_name::AttachmentName;
 use crate::uid::Uid;
+pub use crate::volume_name::VolumeName;
 
 /// Defines a name as its own type over a shared string: cloning counts a reference, comparing compares the text.
 macro_rules! name {
@@ -60,10 +61,6 @@ macro_rules! name {
     };
 }
 
-name! {
-    /// `metadata.name` of a `PersistentVolume`; for a provisioned one also the name the driver was given.
-    VolumeName
-}
 name! {
     /// What the driver calls the volume: `spec.csi.volumeHandle`, CSI `volume_id`.
     VolumeHandle
@@ -194,9 +191,9 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_by_its_text() {
-        let names = HashSet::from_iter([VolumeName::from("pvc-1")]);
-        assert!(names.contains("pvc-1"));
-        assert_eq!(VolumeName::from(Arc::<str>::from("pvc-1")).to_string(), "pvc-1");
+        let names = HashSet::from_iter([NodeName::from("node-1")]);
+        assert!(names.contains("node-1"));
+        assert_eq!(NodeName::from(Arc::<str>::from("node-1")).to_string(), "node-1");
         assert_eq!(ClaimUid::from("u").to_string(), "u");
     }
 }

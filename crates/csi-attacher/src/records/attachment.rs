@@ -109,7 +109,7 @@ impl AttachmentProjection {
 
     fn source(&self, source: VolumeAttachmentSource) -> AttachmentSource {
         match (source.persistent_volume_name, source.inline_volume_spec) {
-            (Some(name), None) => AttachmentSource::Volume(self.interners.names.intern(&name).into()),
+            (Some(name), None) => AttachmentSource::Volume(VolumeName::shared(&name, &self.interners.names)),
             (None, Some(spec)) => {
                 AttachmentSource::Inline(Box::new(VolumeRecord::inline(*spec, &self.driver, &self.interners)))
             }

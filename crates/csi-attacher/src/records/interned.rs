@@ -57,7 +57,7 @@ impl<T: Eq + Hash> Interned<T> {
 /// The tables of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Interners {
-    /// Names of nodes and volumes, node ids.
+    /// Names of nodes, node ids, and names of volumes that are not of the usual form.
     pub(crate) names: Interner,
     /// `metadata.finalizers`.
     pub(crate) finalizers: Interned<Vec<String>>,

@@ -179,7 +179,7 @@ impl Projection for VolumeProjection {
     }
 
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
-        volume.metadata.name.as_deref().map(|name| self.interners.names.intern(name).into())
+        volume.metadata.name.as_deref().map(|name| VolumeName::shared(name, &self.interners.names))
     }
 
     fn project(&self, volume: PersistentVolume) -> Option<VolumeRecord> {

@@ -79,7 +79,7 @@ fn a_record_has_what_rules_read() {
     let record = record(with(attachment_of("a", "pv", "n"), object));
     assert_eq!((record.resource_version, record.node.as_str(), record.finalizers()), (12, "n", &["a".to_owned()][..]));
     assert!(record.deleting && !record.attached && record.attach_error && !record.detach_error);
-    assert_eq!(record.volume().unwrap().as_str(), "pv");
+    assert_eq!(record.volume().unwrap().to_string(), "pv");
     assert!(record.published_node.is_none());
 }
 
