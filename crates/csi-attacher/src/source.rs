@@ -18,7 +18,7 @@ pub(crate) async fn to_attach(term: &TermContext, attachment: &Attachment) -> Re
     };
     match known_or_live(term, name).await? {
         None => Err(SourceError::Missing { volume: name.clone() }),
-        Some(volume) if volume.deleting => Err(SourceError::Deleting { volume: name.clone() }),
+        Some(volume) if volume.shape.standing.deleting => Err(SourceError::Deleting { volume: name.clone() }),
         Some(volume) => Ok(volume),
     }
 }

@@ -10,11 +10,16 @@ use crate::uid::Uid;
 pub use crate::volume_name::VolumeName;
 
 /// Defines a name as its own type over a shared string: cloning counts a reference, comparing compares the text.
+///
+/// Cloning a name over a `Box<str>` copies the text. It is for those of which nearly every one is kept once.
 macro_rules! name {
     ($(#[$meta:meta])* $name:ident) => {
+        name! { $(#[$meta])* $name(Arc<str>) }
+    };
+    ($(#[$meta:meta])* $name:ident($text:ty)) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(Arc<str>);
+        pub struct $name($text);
 
         impl $name {
             /// The text.
@@ -35,8 +40,8 @@ macro_rules! name {
             }
         }
 
-        impl From<Arc<str>> for $name {
-            fn from(text: Arc<str>) -> Self {
+        impl From<$text> for $name {
+            fn from(text: $text) -> Self {
                 Self(text)
             }
         }
@@ -63,7 +68,7 @@ macro_rules! name {
 
 name! {
     /// What the driver calls the volume: `spec.csi.volumeHandle`, CSI `volume_id`.
-    VolumeHandle
+    VolumeHandle(Box<str>)
 }
 name! {
     /// `metadata.name` of a `StorageClass`.
