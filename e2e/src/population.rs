@@ -6,6 +6,7 @@ use http::Request;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 /// More do not make the API server faster.
 const AT_ONCE: usize = 48;
@@ -65,16 +66,19 @@ impl Population {
         stream::iter(marked).buffer_unordered(AT_ONCE).try_collect().await
     }
 
+    /// As the attach/detach controller makes them.
     fn attachment_name(&self, number: usize) -> String {
-        format!("csi-{}-{number:06}", self.namespace)
+        digest(&format!("{}{}{}", self.volume_name(number), self.driver, node_name(number)), "csi-")
     }
 
     fn attacher_finalizer(&self) -> String {
         format!("external-attacher/{}", self.driver.replace('.', "-"))
     }
 
+    /// In the form a provisioner gives them. The UID is not that of the claim, which names its volume before it has one.
     fn volume_name(&self, number: usize) -> String {
-        format!("pvc-{}-{number:06}", self.namespace)
+        let uid = digest(&format!("{}/{}/{number}", self.driver, self.namespace), "");
+        format!("pvc-{}-{}-{}-{}-{}", &uid[..8], &uid[8..12], &uid[12..16], &uid[16..20], &uid[20..32])
     }
 
     fn claim(&self, number: usize) -> Value {
@@ -139,11 +143,20 @@ impl Population {
                 "finalizers": [self.attacher_finalizer()],
             },
             "spec": {
-                "attacher": self.driver, "nodeName": format!("node-{:03}", number % 200),
+                "attacher": self.driver, "nodeName": node_name(number),
                 "source": { "persistentVolumeName": self.volume_name(number) },
             },
         })
     }
+}
+
+fn node_name(number: usize) -> String {
+    format!("node-{:03}", number % 200)
+}
+
+/// SHA-256 in hexadecimal digits, behind a prefix.
+fn digest(text: &str, prefix: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().fold(prefix.to_owned(), |digits, byte| format!("{digits}{byte:02x}"))
 }
 
 /// Creates an unbound claim that waits for a provisioner, as the volume controller leaves it: for clusters in which that

@@ -21,7 +21,7 @@ pub(crate) fn is_migratable(volume: &VolumeRecord) -> bool {
 
 /// Whether such a volume has been handed back to its plugin, which then attaches it: our finalizer must go.
 pub(crate) fn is_rolled_back(volume: &VolumeRecord) -> bool {
-    is_migratable(volume) && !volume.migrated_here
+    is_migratable(volume) && !volume.shape.standing.migrated_here
 }
 
 /// Gives a volume of the plugin the source and the access modes that the driver knows.

@@ -18,7 +18,7 @@ pub(crate) async fn to_attach(term: &TermContext, attachment: &Attachment) -> Re
     };
     match known_or_live(term, name).await? {
         None => Err(SourceError::Missing { volume: name.clone() }),
-        Some(volume) if volume.deleting => Err(SourceError::Deleting { volume: name.clone() }),
+        Some(volume) if volume.shape.standing.deleting => Err(SourceError::Deleting { volume: name.clone() }),
         Some(volume) => Ok(volume),
     }
 }
@@ -54,7 +54,7 @@ async fn known_or_live(term: &TermContext, name: &VolumeName) -> Result<Option<A
         return Ok(Some(volume));
     }
     let api: Api<PersistentVolume> = Api::all(term.api.clone());
-    match api.get_opt(name.as_str()).await {
+    match api.get_opt(&name.to_string()).await {
         Ok(found) => Ok(found.map(|volume| Arc::new(term.volume_projection.record(volume)))),
         Err(source) => Err(SourceError::Unreadable { volume: name.clone(), source: Box::new(source) }),
     }

@@ -90,11 +90,11 @@ impl TermContext {
     pub(crate) fn forget(&self, name: &AttachmentName, attachment: &AttachmentRecord) {
         self.remembered.forget(&attachment.uid);
         self.mismatches.forget(&attachment.uid);
-        self.waiting_for_node.forget(&attachment.node, name);
+        self.waiting_for_node.forget(attachment.node(), name);
     }
 
     /// What the driver calls the node, or why that is not known.
     pub(crate) fn node(&self, attachment: &Attachment) -> Option<Arc<NodeRecord>> {
-        self.caches.nodes.get(&attachment.record.node)
+        self.caches.nodes.get(attachment.record.node())
     }
 }

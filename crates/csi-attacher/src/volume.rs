@@ -105,7 +105,7 @@ pub(crate) async fn protect(
 
 async fn live(term: &TermContext, name: &VolumeName) -> Result<Option<Arc<VolumeRecord>>, Error> {
     let api: Api<PersistentVolume> = Api::all(term.api.clone());
-    let found = api.get_opt(name.as_str()).await?;
+    let found = api.get_opt(&name.to_string()).await?;
     Ok(found.map(|volume| Arc::new(term.volume_projection.record(volume))))
 }
 

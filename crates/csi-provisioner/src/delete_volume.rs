@@ -66,7 +66,7 @@ fn deletion_secret(term: &TermContext, volume: &VolumeRecord) -> Result<Option<S
     };
     // The claim itself may be gone, so its annotations are not available to templates here.
     let claim = ClaimValues { namespace: &claim.namespace, name: &claim.name, annotations: None };
-    let values = TemplateValues { volume_name: volume.name.as_str(), claim: Some(claim) };
+    let values = TemplateValues { volume_name: &volume.name.to_string(), claim: Some(claim) };
     let class = migration::csi_class(&term.settings.names, &class)
         .map_err(|source| ReclaimError::Class { class: class.name.to_string(), source })?;
     Ok(secret_ref::resolve(SecretKind::Provisioner, &class.parameters, &values)?)

@@ -46,7 +46,7 @@ pub(crate) fn persistent_volume(settings: &Settings, plan: &Plan, volume: &Volum
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {
-            "name": plan.volume_name.as_str(),
+            "name": plan.volume_name.to_string(),
             "annotations": object_annotations(settings, plan),
             "finalizers": [finalizers::VOLUME_PROTECTION],
         },

@@ -16,7 +16,7 @@ use controller_runtime::{Change, Outcome, gate_closed};
 use kube::{Api, Error};
 use serde_json::Value;
 use storage_kube::annotations;
-use storage_kube::names::ClaimUid;
+use storage_kube::names::{ClaimUid, VolumeName};
 use storage_kube::uid::Uid;
 use storage_kube::wire::{BindingMode, VolumeSnapshot, VolumeSnapshotContent};
 use thiserror::Error as ThisError;
@@ -141,7 +141,7 @@ fn source_changed(term: &TermContext, source: &SourceClaim, unchanged: bool) {
     if term.settings.node.is_some() && !source.deleting {
         return;
     }
-    if !is_own(term, source.volume.as_ref().map(AsRef::as_ref), source.annotated) {
+    if !is_own(term, source.volume.as_ref(), source.annotated) {
         return;
     }
     let key = SourceKey::Claim(source.namespace.clone(), source.name.clone());
@@ -159,8 +159,8 @@ fn told_held(term: &TermContext, key: &SourceKey, holder: &ClaimUid) {
 }
 
 /// Our finalizer's name is every CSI provisioner's: a source is ours if its volume is.
-fn is_own(term: &TermContext, volume: Option<&str>, annotated: bool) -> bool {
-    let volume = volume.and_then(|name| term.caches.volumes.get(&name.into()));
+fn is_own(term: &TermContext, volume: Option<&VolumeName>, annotated: bool) -> bool {
+    let volume = volume.and_then(|name| term.caches.volumes.get(name));
     volume.map_or(annotated, |volume| !matches!(volume.source, VolumeSource::OtherDriver(_)))
 }
 
@@ -214,7 +214,7 @@ async fn owns(term: &TermContext, key: &SourceKey, object: &Value) -> Result<boo
         let by =
             annotation(annotations::STORAGE_PROVISIONER).or_else(|| annotation(annotations::BETA_STORAGE_PROVISIONER));
         let annotated = by.is_some_and(|by| term.settings.names.contains(by));
-        return Ok(is_own(term, text("/spec/volumeName"), annotated));
+        return Ok(is_own(term, text("/spec/volumeName").map(VolumeName::from).as_ref(), annotated));
     }
     let content =
         text("/status/boundVolumeSnapshotContentName").or_else(|| text("/spec/source/volumeSnapshotContentName"));

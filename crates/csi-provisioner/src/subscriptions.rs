@@ -137,8 +137,9 @@ fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
 /// The volume was perhaps in the way of a claim whose volume has this name. Names with a part of the UID do not tell whose
 /// they are: such a claim waits for the resync.
 fn name_free(term: &TermContext, name: &VolumeName) {
+    let name = name.to_string();
     for prefix in [term.settings.flags.volume_name_prefix.as_str(), "pvc"] {
-        let uid = name.as_str().strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-'));
+        let uid = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-'));
         let claim = uid.map(ClaimUid::from).filter(|claim| term.caches.claims.get(claim).is_some());
         // What is in progress waits for the driver, not for a name.
         if let Some(claim) = claim.filter(|claim| term.in_progress.get(claim).is_none()) {

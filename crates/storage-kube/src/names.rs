@@ -7,13 +7,19 @@ use parking_lot::Mutex;
 
 pub use crate::attachment_name::AttachmentName;
 use crate::uid::Uid;
+pub use crate::volume_name::VolumeName;
 
 /// Defines a name as its own type over a shared string: cloning counts a reference, comparing compares the text.
+///
+/// Cloning a name over a `Box<str>` copies the text. It is for those of which nearly every one is kept once.
 macro_rules! name {
     ($(#[$meta:meta])* $name:ident) => {
+        name! { $(#[$meta])* $name(Arc<str>) }
+    };
+    ($(#[$meta:meta])* $name:ident($text:ty)) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(Arc<str>);
+        pub struct $name($text);
 
         impl $name {
             /// The text.
@@ -34,8 +40,8 @@ macro_rules! name {
             }
         }
 
-        impl From<Arc<str>> for $name {
-            fn from(text: Arc<str>) -> Self {
+        impl From<$text> for $name {
+            fn from(text: $text) -> Self {
                 Self(text)
             }
         }
@@ -61,12 +67,8 @@ macro_rules! name {
 }
 
 name! {
-    /// `metadata.name` of a `PersistentVolume`; for a provisioned one also the name the driver was given.
-    VolumeName
-}
-name! {
     /// What the driver calls the volume: `spec.csi.volumeHandle`, CSI `volume_id`.
-    VolumeHandle
+    VolumeHandle(Box<str>)
 }
 name! {
     /// `metadata.name` of a `StorageClass`.
@@ -194,9 +196,9 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_by_its_text() {
-        let names = HashSet::from_iter([VolumeName::from("pvc-1")]);
-        assert!(names.contains("pvc-1"));
-        assert_eq!(VolumeName::from(Arc::<str>::from("pvc-1")).to_string(), "pvc-1");
+        let names = HashSet::from_iter([NodeName::from("node-1")]);
+        assert!(names.contains("node-1"));
+        assert_eq!(NodeName::from(Arc::<str>::from("node-1")).to_string(), "node-1");
         assert_eq!(ClaimUid::from("u").to_string(), "u");
     }
 }

@@ -30,13 +30,14 @@ impl Uid {
 
 impl From<&str> for Uid {
     fn from(text: &str) -> Self {
-        let mut canonical = Uuid::encode_buffer();
-        match Uuid::try_parse(text) {
-            // The parser takes upper case, braces and more; those must not come back changed.
-            Ok(uuid) if uuid.hyphenated().encode_lower(&mut canonical) == text => Self(Form::Uuid(uuid)),
-            _ => Self(Form::Text(text.into())),
-        }
+        Self(canonical_uuid(text).map_or_else(|| Form::Text(text.into()), Form::Uuid))
     }
+}
+
+/// The UUID that is written as `text`. The parser takes upper case, braces and more; those must not come back changed.
+pub(crate) fn canonical_uuid(text: &str) -> Option<Uuid> {
+    let uuid = Uuid::try_parse(text).ok()?;
+    (uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text).then_some(uuid)
 }
 
 impl fmt::Display for Uid {

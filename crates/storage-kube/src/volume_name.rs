@@ -1,8 +1,11 @@
-//! The name of a new volume, made from the claim so that every retry asks for the same volume.
+//! The name of a volume; that of a new one is made from the claim, so that every retry asks for the same volume.
+
+mod packed;
 
 use std::num::NonZeroUsize;
 
-use crate::{dns_1123, names::VolumeName};
+use crate::dns_1123;
+pub use packed::VolumeName;
 
 /// How much of the claim's UID goes into the name (`--volume-name-uuid-length`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +86,7 @@ pub fn volume_name(prefix: &str, claim_uid: &str, length: UuidLength) -> Result<
     if !dns_1123::is_subdomain(&name) {
         return Err(Error::NotAnObjectName { name });
     }
-    Ok(name.into())
+    Ok(name.as_str().into())
 }
 
 #[cfg(test)]
@@ -122,8 +125,8 @@ mod tests {
         for (prefix, uid, length, expected) in rows {
             let got = volume_name(prefix, uid, UuidLength::from_flag(*length).unwrap());
             assert_eq!(
-                got.as_ref().map(VolumeName::as_str),
-                expected.as_ref().map(|name| *name),
+                got.map(|name| name.to_string()),
+                expected.clone().map(str::to_owned),
                 "{prefix} {uid} {length}"
             );
         }

@@ -30,7 +30,7 @@ pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result
     let mut request = request::publish(&term.settings, &known)?;
     let secrets = secrets(term, &known).await?;
     let node = node_id(term, &attachment)?;
-    term.waiting_for_node.forget(&attachment.record.node, &attachment.name);
+    term.waiting_for_node.forget(attachment.record.node(), &attachment.name);
     leave_old_node(term, &attachment, &known, &node, &secrets).await?;
     let Some(attachment) = hold(term, &attachment, &node).await? else { return Ok(()) };
     request.node_id = node.to_string();
@@ -40,7 +40,7 @@ pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result
         term.left_behind.note(Sent { attachment: attachment.clone(), volume: known });
     }
     let context = answer?;
-    info!(attachment = %attachment.name, node = %attachment.record.node, "volume attached");
+    info!(attachment = %attachment.name, node = %attachment.record.node(), "volume attached");
     term.remembered.set_published(&attachment.record.uid, Some(context.clone()));
     record_attached(term, &attachment, context).await
 }
@@ -93,7 +93,7 @@ pub(crate) async fn publish_again(term: &TermContext, attachment: &Attachment) -
     let known = source::to_attach(term, attachment).await?;
     let mut request = request::publish(&term.settings, &known)?;
     let secrets = secrets(term, &known).await?;
-    let node = match &attachment.record.published_node {
+    let node = match attachment.record.published_node() {
         Some(node) => node.clone(),
         None => node_id(term, attachment)?,
     };
@@ -138,7 +138,7 @@ pub(crate) async fn secrets(term: &TermContext, volume: &VolumeRecord) -> Result
 
 /// What the driver calls the node, as its kubelet registered it.
 pub(crate) fn node_id(term: &TermContext, attachment: &Attachment) -> Result<NodeId, AttachmentError> {
-    let node = attachment.record.node.clone();
+    let node = attachment.record.node().clone();
     match term.node(attachment).as_deref() {
         Some(NodeRecord::Registered(id)) => Ok(id.clone()),
         Some(NodeRecord::WithoutDriver) => {
@@ -158,7 +158,7 @@ async fn leave_old_node(
     secrets: &Credentials,
 ) -> Result<(), AttachmentError> {
     let record = &attachment.record;
-    let Some(old) = record.published_node.as_ref().filter(|old| *old != node && record.is_held(&term.settings)) else {
+    let Some(old) = record.published_node().filter(|old| *old != node && record.is_held(&term.settings)) else {
         return Ok(());
     };
     if detach::is_published_for_another(term, attachment, old) {

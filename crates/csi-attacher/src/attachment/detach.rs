@@ -20,7 +20,7 @@ use crate::term_context::TermContext;
 /// Detaches a volume and lets the attachment go.
 pub(crate) async fn detach(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
     unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await?;
-    info!(attachment = %attachment.name, node = %attachment.record.node, "volume detached");
+    info!(attachment = %attachment.name, node = %attachment.record.node(), "volume detached");
     term.remembered.set_unpublished(&attachment.record.uid);
     term.left_behind.settled(&attachment.name);
     release(term, attachment).await
@@ -50,7 +50,7 @@ pub(crate) async fn unpublish_again(term: &TermContext, attachment: &Attachment)
 
 /// The volume is on no node any more and its node is gone: nobody will detach it, so others may have it.
 pub(crate) async fn mark_detached(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
-    info!(attachment = %attachment.name, node = %attachment.record.node, "the node is gone and the driver does not list the volume as attached there");
+    info!(attachment = %attachment.name, node = %attachment.record.node(), "the node is gone and the driver does not list the volume as attached there");
     write::status(term, attachment, patch::detached(&attachment.record))
         .await
         .map_err(|source| AttachmentError::SaveDetached { source: Box::new(source) })?;
@@ -77,7 +77,7 @@ pub(crate) async fn unpublish_volume(
     let handle = source::handle(volume)?;
     let secrets = secrets(term, volume).await?;
     // The id the volume was published at, which the node need not have any more.
-    let node = match &attachment.record.published_node {
+    let node = match attachment.record.published_node() {
         Some(node) => node.clone(),
         None => node_id(term, attachment)?,
     };
@@ -114,5 +114,5 @@ pub(crate) fn is_published_for_another(term: &TermContext, attachment: &Attachme
         .iter()
         .filter(|other| **other != attachment.name)
         .filter_map(|other| term.attachment(other))
-        .any(|other| other.record.published_node.as_ref() == Some(node) && other.record.is_held(&term.settings))
+        .any(|other| other.record.published_node() == Some(node) && other.record.is_held(&term.settings))
 }

@@ -65,7 +65,7 @@ impl LeftBehind {
 pub(crate) async fn undo(term: &TermContext, name: &AttachmentName) -> Outcome {
     let Some(Sent { attachment, volume }) = term.left_behind.get(name) else { return Outcome::Done };
     let elsewhere = |node| detach::is_published_for_another(term, &attachment, node);
-    if attachment.record.published_node.as_ref().is_some_and(elsewhere) {
+    if attachment.record.published_node().is_some_and(elsewhere) {
         term.left_behind.settled(name);
         return Outcome::Done;
     }

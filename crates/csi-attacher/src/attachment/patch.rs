@@ -22,7 +22,7 @@ const LONGEST_MESSAGE: usize = 1024;
 /// Puts our finalizer on and notes the node id; none when both are there.
 pub(crate) fn hold(attachment: &AttachmentRecord, finalizer: &str, node: &NodeId) -> Option<Value> {
     let mut metadata = Map::new();
-    if attachment.published_node.as_ref() != Some(node) {
+    if attachment.published_node() != Some(node) {
         metadata.insert("annotations".into(), json!({ PUBLISHED_NODE_ID: node.as_str() }));
     }
     if let Edit::Changed(list) = finalizers::add(attachment.finalizers(), finalizer) {

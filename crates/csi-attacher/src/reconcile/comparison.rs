@@ -24,7 +24,7 @@ pub(crate) fn compare(term: &TermContext, attachment: &Attachment, listing: &Lis
         (false, false, _) | (true, _, true) => return None,
     };
     let (volume, inline) = volume(term, attachment)?;
-    let node = match (&record.published_node, term.node(attachment).as_deref()) {
+    let node = match (record.published_node(), term.node(attachment).as_deref()) {
         (Some(node), _) | (None, Some(NodeRecord::Registered(node))) => node.clone(),
         (None, _) => return None,
     };

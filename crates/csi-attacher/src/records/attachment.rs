@@ -24,6 +24,14 @@ pub(crate) enum AttachmentSource {
     Neither,
 }
 
+/// All of an attachment that many attachments at one node have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct AttachmentShape {
+    node: NodeName,
+    published_node: Option<NodeId>,
+    finalizers: Option<Arc<Vec<String>>>,
+}
+
 /// One attachment of this driver. Its name is the key, and not repeated in here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of the object")]
@@ -31,12 +39,8 @@ pub(crate) struct AttachmentRecord {
     pub(crate) uid: Uid,
     /// 0 when it is not known.
     pub(crate) resource_version: u64,
-    pub(crate) node: NodeName,
     pub(crate) source: AttachmentSource,
-    /// All finalizers, in order.
-    pub(crate) finalizers: Option<Arc<Vec<String>>>,
-    /// The id the volume was or is about to be published at.
-    pub(crate) published_node: Option<NodeId>,
+    shape: Arc<AttachmentShape>,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
     /// `status.attached`.
@@ -56,9 +60,19 @@ impl AttachmentRecord {
         }
     }
 
+    /// The node to attach to.
+    pub(crate) fn node(&self) -> &NodeName {
+        &self.shape.node
+    }
+
+    /// The id the volume was or is about to be published at.
+    pub(crate) fn published_node(&self) -> Option<&NodeId> {
+        self.shape.published_node.as_ref()
+    }
+
     /// All finalizers, in order.
     pub(crate) fn finalizers(&self) -> &[String] {
-        self.finalizers.as_deref().map_or(&[], Vec::as_slice)
+        self.shape.finalizers.as_deref().map_or(&[], Vec::as_slice)
     }
 
     /// Whether the volume may be published: our finalizer goes on before the first call.
@@ -74,20 +88,11 @@ impl AttachmentRecord {
     /// Whether nothing differs but what our own writes change: such an update need not end a backoff.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
         // In full, so that a new field is decided about.
-        let Self {
-            uid,
-            resource_version: _,
-            node,
-            source,
-            finalizers: _,
-            published_node: _,
-            deleting,
-            attached,
-            attach_error: _,
-            detach_error: _,
-        } = self;
+        let Self { uid, resource_version: _, source, shape, deleting, attached, attach_error: _, detach_error: _ } =
+            self;
+        let AttachmentShape { node, published_node: _, finalizers: _ } = &**shape;
         *uid == other.uid
-            && *node == other.node
+            && *node == other.shape.node
             && *source == other.source
             && *deleting == other.deleting
             && *attached == other.attached
@@ -109,7 +114,7 @@ impl AttachmentProjection {
 
     fn source(&self, source: VolumeAttachmentSource) -> AttachmentSource {
         match (source.persistent_volume_name, source.inline_volume_spec) {
-            (Some(name), None) => AttachmentSource::Volume(self.interners.names.intern(&name).into()),
+            (Some(name), None) => AttachmentSource::Volume(VolumeName::shared(&name, &self.interners.names)),
             (None, Some(spec)) => {
                 AttachmentSource::Inline(Box::new(VolumeRecord::inline(*spec, &self.driver, &self.interners)))
             }
@@ -137,21 +142,25 @@ impl Projection for AttachmentProjection {
         attachment.metadata.name.as_deref().map(AttachmentName::from)
     }
 
-    fn project(&self, attachment: VolumeAttachment) -> Option<AttachmentRecord> {
+    fn project(&self, mut attachment: VolumeAttachment) -> Option<AttachmentRecord> {
         if attachment.spec.attacher != self.driver {
             return None;
         }
+        let finalizers = attachment.metadata.finalizers.take();
         let metadata = &attachment.metadata;
         let annotation = metadata.annotations.as_ref().and_then(|all| all.get(annotations::PUBLISHED_NODE_ID));
-        Some(AttachmentRecord {
-            uid: Uid::from(metadata.uid.as_deref().unwrap_or_default()),
-            resource_version: version(metadata),
+        let shape = AttachmentShape {
             node: self.interners.names.intern(&attachment.spec.node_name).into(),
             published_node: annotation
                 .filter(|id| !id.is_empty())
                 .map(|id| NodeId::from(self.interners.names.intern(id))),
+            finalizers: finalizers.map(|list| self.interners.finalizers.intern(list)),
+        };
+        Some(AttachmentRecord {
+            uid: Uid::from(metadata.uid.as_deref().unwrap_or_default()),
+            resource_version: version(metadata),
+            shape: self.interners.attachment_shapes.intern(shape),
             deleting: metadata.deletion_timestamp.is_some(),
-            finalizers: attachment.metadata.finalizers.map(|list| self.interners.finalizers.intern(list)),
             source: self.source(attachment.spec.source),
             attached: attachment.status.attached,
             attach_error: attachment.status.attach_error,

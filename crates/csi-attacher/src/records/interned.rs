@@ -8,6 +8,7 @@ use foldhash::HashSet;
 use parking_lot::Mutex;
 use storage_kube::names::Interner;
 
+use super::attachment::AttachmentShape;
 use super::volume::VolumeShape;
 
 /// Stores each distinct value once. One that nobody holds is dropped whenever the table has doubled.
@@ -57,12 +58,14 @@ impl<T: Eq + Hash> Interned<T> {
 /// The tables of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Interners {
-    /// Names of nodes and volumes, node ids.
+    /// Names of nodes, node ids, and names of volumes that are not of the usual form.
     pub(crate) names: Interner,
     /// `metadata.finalizers`.
     pub(crate) finalizers: Interned<Vec<String>>,
+    /// All of an attachment that many have in common.
+    pub(crate) attachment_shapes: Interned<AttachmentShape>,
     /// All of a volume that many have in common.
-    pub(crate) shapes: Interned<VolumeShape>,
+    pub(crate) volume_shapes: Interned<VolumeShape>,
     /// `volumeAttributes`.
     pub(crate) attributes: Interned<BTreeMap<String, String>>,
 }

@@ -31,7 +31,16 @@ pub(crate) enum VolumeSource {
     NotCsi,
 }
 
-/// All of a volume's request that many volumes have in common.
+/// What the metadata says of a volume.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Standing {
+    /// `metadata.deletionTimestamp` is set.
+    pub(crate) deleting: bool,
+    /// The annotation says that this driver takes the volume over.
+    pub(crate) migrated_here: bool,
+}
+
+/// All of a volume that many volumes have in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct VolumeShape {
     pub(crate) read_only: bool,
@@ -43,6 +52,7 @@ pub(crate) struct VolumeShape {
     pub(crate) block: bool,
     /// The Secret for publishing.
     pub(crate) secret: Option<SecretRef>,
+    pub(crate) standing: Standing,
 }
 
 /// One volume.
@@ -56,15 +66,15 @@ pub(crate) struct VolumeRecord {
     pub(crate) finalizers: Option<Arc<Vec<String>>>,
     /// 0 when it is not known.
     pub(crate) resource_version: u64,
-    /// `metadata.deletionTimestamp` is set.
-    pub(crate) deleting: bool,
-    /// The annotation says that this driver takes the volume over.
-    pub(crate) migrated_here: bool,
 }
 
 impl VolumeRecord {
     /// The volume described in an attachment.
     pub(crate) fn inline(spec: PersistentVolumeSpec, driver: &str, interners: &Interners) -> Self {
+        Self::with(spec, Standing::default(), driver, interners)
+    }
+
+    fn with(spec: PersistentVolumeSpec, standing: Standing, driver: &str, interners: &Interners) -> Self {
         let source = source(&spec, driver, interners);
         let csi = spec.csi.unwrap_or_default();
         let secret = csi.controller_publish_secret_ref;
@@ -75,15 +85,14 @@ impl VolumeRecord {
             access_modes: spec.access_modes,
             block: spec.volume_mode == Some(VolumeMode::Block),
             secret: secret.map(|secret| SecretRef { namespace: secret.namespace, name: secret.name }),
+            standing,
         };
         Self {
             source,
-            shape: interners.shapes.intern(shape),
+            shape: interners.volume_shapes.intern(shape),
             attributes: interners.attributes.intern(csi.volume_attributes),
             finalizers: None,
             resource_version: 0,
-            deleting: false,
-            migrated_here: false,
         }
     }
 
@@ -94,12 +103,14 @@ impl VolumeRecord {
         let metadata = volume.metadata;
         let resource_version = version(&metadata);
         let migrated_to = metadata.annotations.as_ref().and_then(|all| all.get(annotations::MIGRATED_TO));
-        Self {
-            resource_version,
+        let standing = Standing {
             deleting: metadata.deletion_timestamp.is_some(),
             migrated_here: migrated_to.is_some_and(|to| to == driver),
+        };
+        Self {
+            resource_version,
             finalizers: metadata.finalizers.map(|list| interners.finalizers.intern(list)),
-            ..Self::translated(Self::inline(volume.spec, driver, interners), migrated)
+            ..Self::translated(Self::with(volume.spec, standing, driver, interners), migrated)
         }
     }
 
@@ -179,7 +190,7 @@ impl Projection for VolumeProjection {
     }
 
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
-        volume.metadata.name.as_deref().map(|name| self.interners.names.intern(name).into())
+        volume.metadata.name.as_deref().map(|name| VolumeName::shared(name, &self.interners.names))
     }
 
     fn project(&self, volume: PersistentVolume) -> Option<VolumeRecord> {

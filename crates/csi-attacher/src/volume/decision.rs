@@ -23,5 +23,5 @@ pub(crate) fn decide(settings: &Settings, volume: &VolumeRecord, attached: bool)
 
 /// Whether our finalizer must go once nothing is attached: the volume is deleted, or its plugin attaches it again.
 pub(crate) fn may_need_release(settings: &Settings, volume: &VolumeRecord) -> bool {
-    volume.finalizer_index(settings).is_some() && (volume.deleting || migration::is_rolled_back(volume))
+    volume.finalizer_index(settings).is_some() && (volume.shape.standing.deleting || migration::is_rolled_back(volume))
 }

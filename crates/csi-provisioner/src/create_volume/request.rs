@@ -84,18 +84,19 @@ pub(crate) fn plan(settings: &Settings, claim: &Arc<ClaimRecord>, class: &Arc<Cl
     };
     let capabilities = volume_capabilities(&claim.access_modes, settings.driver.access_modes, access)?;
     let requested_bytes = claim.requested.as_deref().map_or(Ok(0), quantity::bytes)?;
-    let secrets = secret_refs(claim, class, &volume_name)?;
+    let request_name = volume_name.to_string();
+    let secrets = secret_refs(claim, class, &request_name)?;
     let mut request_parameters = parameters::strip_reserved(&class.parameters)?;
     if flags.extra_create_metadata {
         parameters::add_claim_metadata(
             &mut request_parameters,
             claim.namespace.as_str(),
             claim.name.as_str(),
-            volume_name.as_str(),
+            &request_name,
         );
     }
     let request = CreateVolumeRequest {
-        name: volume_name.to_string(),
+        name: request_name,
         capacity_range: Some(CapacityRange { required_bytes: requested_bytes, limit_bytes: 0 }),
         volume_capabilities: capabilities,
         parameters: request_parameters.into_iter().collect(),
@@ -138,9 +139,9 @@ pub(crate) fn check_capabilities(settings: &Settings, claim: &ClaimRecord, conte
     Ok(())
 }
 
-fn secret_refs(claim: &ClaimRecord, class: &ClassRecord, volume_name: &VolumeName) -> Result<SecretRefs, PlanError> {
+fn secret_refs(claim: &ClaimRecord, class: &ClassRecord, volume_name: &str) -> Result<SecretRefs, PlanError> {
     let values = TemplateValues {
-        volume_name: volume_name.as_str(),
+        volume_name,
         claim: Some(ClaimValues {
             namespace: claim.namespace.as_str(),
             name: claim.name.as_str(),

@@ -55,7 +55,7 @@ pub(crate) async fn create(
 async fn existing(client: &Client, name: &VolumeName, claim: &ClaimUid, handle: &str) -> Result<(), SaveError> {
     let api: Api<PersistentVolume> = Api::all(client.clone());
     let found = api
-        .get(name.as_str())
+        .get(&name.to_string())
         .await
         .map_err(|source| SaveError::Read { volume: name.clone(), source: Box::new(source) })?;
     let found_handle = match &found.spec.csi {
@@ -74,7 +74,7 @@ pub(crate) async fn delete(client: &Client, name: &VolumeName, uid: &Uid) -> Res
     let api: Api<VolumeReach> = Api::all(client.clone());
     let preconditions = Preconditions { uid: Some(uid.to_string()), resource_version: None };
     let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    match api.delete(name.as_str(), &parameters).await {
+    match api.delete(&name.to_string(), &parameters).await {
         Ok(answer) => Ok(answer.left()),
         Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(None),
         Err(error) => Err(error),
@@ -89,7 +89,7 @@ pub(crate) async fn patch_finalizers(
     patch: Value,
 ) -> Result<Option<VolumeReach>, Error> {
     let api: Api<VolumeReach> = Api::all(client.clone());
-    match api.patch(name.as_str(), &PatchParams::default(), &Patch::Strategic(patch)).await {
+    match api.patch(&name.to_string(), &PatchParams::default(), &Patch::Strategic(patch)).await {
         Ok(volume) => Ok(Some(volume)),
         Err(Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),

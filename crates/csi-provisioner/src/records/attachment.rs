@@ -15,7 +15,7 @@ use crate::migration::ProvisionerNames;
 /// name a volume of this one.
 pub(crate) struct AttachmentProjection {
     pub(crate) names: ProvisionerNames,
-    /// The one of the volumes, whose names it shares.
+    /// The one of the volumes.
     pub(crate) interner: Arc<Interner>,
 }
 
@@ -43,7 +43,7 @@ impl Projection for AttachmentProjection {
             return None;
         }
         let volume = attachment.spec.source.persistent_volume_name?;
-        Some(VolumeName::from(self.interner.intern(&volume)))
+        Some(VolumeName::shared(&volume, &self.interner))
     }
 
     fn group(&self, volume: &VolumeName) -> Option<VolumeName> {

@@ -86,7 +86,7 @@ impl VolumeRecord {
 /// Keeps the volumes this provisioner is responsible for.
 pub(crate) struct VolumeProjection {
     pub(crate) names: ProvisionerNames,
-    /// Also of the names of volumes, which other records share.
+    /// Also of names of volumes that are not of the usual form, which other records share.
     pub(crate) interner: Arc<Interner>,
     /// Where the node of this process is, if it serves one and that is known.
     pub(crate) place: Option<Segment>,
@@ -139,7 +139,7 @@ impl Projection for VolumeProjection {
     }
 
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
-        volume.metadata.name.as_deref().map(|name| VolumeName::from(self.interner.intern(name)))
+        volume.metadata.name.as_deref().map(|name| VolumeName::shared(name, &self.interner))
     }
 
     fn project(&self, volume: PersistentVolume) -> Option<VolumeRecord> {
@@ -157,7 +157,7 @@ impl Projection for VolumeProjection {
         }
         let source = volume_source(&self.names, &volume, &self.interner);
         Some(VolumeRecord {
-            name: VolumeName::from(self.interner.intern(volume.metadata.name.as_deref()?)),
+            name: VolumeName::shared(volume.metadata.name.as_deref()?, &self.interner),
             uid: Uid::from(volume.metadata.uid.as_deref().unwrap_or_default()),
             phase: volume.status.phase,
             reclaim_policy: volume.spec.reclaim_policy,
