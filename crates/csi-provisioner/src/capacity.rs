@@ -6,7 +6,7 @@
 //! 2. Classes and nodes change ([`changes`]): [`segments`] and [`desired`] say which objects there should be.
 //! 3. An [`item::Item`], a class in a segment, gets into the queue: new ones first, all of them at each poll, some of them when
 //!    a volume was made or is gone ([`refresh`]). One that waits already is not added again.
-//! 4. [`sync`] asks the driver, as many times at once as [`call_slots`] allows, [`decision`] decides (pure), [`write`] writes
+//! 4. [`sync`] asks the driver, as many times at once as [`call_slots`] allows, [`decision`] decides (pure), [`mod@write`] writes
 //!    what has changed, at the pace of [`budget`]. What the cache does not show yet is in [`own_writes`].
 //!
 //! Nothing here holds up volumes: the objects have a watch, a queue and a budget of their own, and volumes do not wait for

@@ -8,8 +8,8 @@ pub(crate) mod awaiting_nodes;
 pub(crate) mod eligibility;
 pub(crate) mod in_progress;
 pub(crate) mod infeasible;
-mod placement;
-mod reschedule;
+pub(crate) mod placement;
+pub(crate) mod reschedule;
 pub(crate) mod selected_node;
 
 use std::sync::Arc;
