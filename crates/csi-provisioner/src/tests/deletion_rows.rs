@@ -26,7 +26,7 @@ fn attachment(volume: &str, change: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_attachment_of_the_volume_holds_up_its_deletion() {
+async fn a11_any_attachment_of_the_volume_holds_up_its_deletion() {
     let cases = [
         ("attached", "pv", json!({ "status": { "attached": true } }), false, true),
         ("not attached", "pv", json!({ "status": { "attached": false } }), false, true),

@@ -158,7 +158,7 @@ async fn a_finalizer_write_that_was_undone_unseen_is_done_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_with_an_attachment_waits_and_goes_when_the_last_one_goes() {
+async fn a11_a_volume_with_an_attachment_waits_and_goes_when_the_last_one_goes() {
     let scene =
         Scene::with(flags(), |driver| driver.controller_capabilities.push(ControllerRpc::PublishUnpublishVolume)).await;
     scene.add_attachment("a1", "pv");
