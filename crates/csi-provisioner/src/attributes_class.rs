@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::api::GetParams;
-use kube::core::Request;
 use kube::{Api, Client, Error};
-use serde::Deserialize;
 use storage_kube::wire::VolumeAttributesClass;
 use thiserror::Error as ThisError;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use tracing::{info, warn};
+
+use crate::discovery;
 
 /// Why the attributes of a claim are not known.
 #[derive(Debug, ThisError)]
@@ -107,24 +106,7 @@ impl Discovery {
     }
 }
 
-/// Discovery of one group, of which only the kinds are read.
-#[derive(Deserialize)]
-struct Resources {
-    #[serde(default)]
-    resources: Vec<Kind>,
-}
-
-#[derive(Deserialize)]
-struct Kind {
-    kind: String,
-}
-
 async fn is_served(client: &Client) -> Result<bool, Error> {
-    let group = Request::new("/apis/storage.k8s.io");
-    let request = group.get("v1", &GetParams::default()).map_err(Error::BuildRequest)?;
-    match client.request::<Resources>(request).await {
-        Ok(found) => Ok(found.resources.iter().any(|resource| resource.kind == "VolumeAttributesClass")),
-        Err(Error::Api(status)) if status.code == 404 => Ok(false),
-        Err(error) => Err(error),
-    }
+    let resources = discovery::resources(client, "storage.k8s.io/v1").await?;
+    Ok(resources.iter().any(|resource| resource.kind == "VolumeAttributesClass"))
 }

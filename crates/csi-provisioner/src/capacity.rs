@@ -18,7 +18,6 @@ pub(crate) mod call_slots;
 pub(crate) mod changes;
 pub(crate) mod decision;
 pub(crate) mod desired;
-pub(crate) mod discovery;
 pub(crate) mod error;
 pub(crate) mod item;
 pub(crate) mod managed_by;

@@ -36,6 +36,7 @@ mod content_source;
 mod create_volume;
 mod data_source;
 mod delete_volume;
+mod discovery;
 mod error;
 mod metrics;
 mod migration;

@@ -9,7 +9,7 @@ use storage_kube::names::Namespace;
 use storage_kube::uid::Uid;
 use thiserror::Error;
 
-use super::discovery::{self, group_path};
+use crate::discovery::{self, group_path};
 
 /// An object as owner references name it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::discovery;
 use super::owner::{self, Owner};
+use crate::discovery;
 use crate::settings::CapacityFlags;
 
 /// The collection of the objects.
