@@ -39,7 +39,25 @@ impl Caller {
         Req: Message + Sanitize + 'static,
         Resp: Message + Sanitize + Default + 'static,
     {
+        self.admitted(generation, method, migrated, request, || Ok(())).await
+    }
+
+    /// The same, if `admit` lets it pass when it is about to be sent. Asked after the log line, whose write may take any time;
+    /// nothing is awaited between it and the sending.
+    pub(crate) async fn admitted<Req, Resp>(
+        &self,
+        generation: &Generation,
+        method: &'static str,
+        migrated: bool,
+        request: Req,
+        admit: impl FnOnce() -> Result<(), CallError>,
+    ) -> Result<Resp, CallError>
+    where
+        Req: Message + Sanitize + 'static,
+        Resp: Message + Sanitize + Default + 'static,
+    {
         observe::request(method, &request);
+        admit()?;
         let started = Instant::now();
         let outcome = self.send(generation, method, request).await;
         observe::response(&self.metrics, method, migrated, &outcome, started.elapsed());

@@ -94,14 +94,15 @@ impl ControllerClient {
                 place = self.shared.place(method, patience) => Some(place?),
                 () = self.admission.withdrawn() => None,
             };
-            // Nothing may be awaited between the admission and the sending.
-            self.admission.admit().map_err(|Denied(reason)| CallError::Denied { method, reason })?;
+            let admit = || self.admission.admit().map_err(|Denied(reason)| CallError::Denied { method, reason });
             let Some((generation, _place)) = place else {
+                admit()?;
                 return Err(CallError::Denied { method, reason: "its admission was withdrawn".to_owned() });
             };
             let in_flight = InFlight::enter(&self.in_flight);
-            match self.shared.caller.unary(&generation, method, self.migrated, request.clone()).await {
-                Err(unsent) if !unsent.was_sent() => drop(in_flight),
+            let call = self.shared.caller.admitted(&generation, method, self.migrated, request.clone(), admit);
+            match call.await {
+                Err(CallError::NotConnected { .. }) => drop(in_flight),
                 outcome => return outcome,
             }
             patience.bound(generation.ended()).await;
