@@ -53,6 +53,7 @@ mod term;
 mod term_context;
 mod topology;
 mod volume;
+mod whole_object;
 
 pub use run::run;
 

@@ -1,21 +1,15 @@
-//! The one write to a claim: its annotation `volume.kubernetes.io/selected-node`.
-//!
-//! Upstream's RBAC has `update` for claims and no `patch`, so the claim is read in full, changed and put back with its
-//! resourceVersion: nothing that others write meanwhile is lost.
+//! The annotation `volume.kubernetes.io/selected-node` of a claim.
 
-use kube::api::{GetParams, PostParams};
-use kube::core::Request;
 use kube::{Client, Error};
 use serde_json::{Value, json};
 use storage_kube::annotations::SELECTED_NODE;
 use storage_kube::names::{ClaimUid, NodeName};
 use storage_kube::uid::Uid;
+use storage_kube::wire::PersistentVolumeClaim;
 use thiserror::Error as ThisError;
 
 use crate::records::ClaimRecord;
-
-/// How often a write is tried that others keep overtaking.
-const TRIES: usize = 5;
+use crate::whole_object::{TRIES, WholeObject, is_conflict};
 
 /// Why the annotation is not written.
 #[derive(Debug, ThisError)]
@@ -42,26 +36,23 @@ pub(crate) enum Written {
 /// Sets the selected node, or with `None` removes it, if the claim still is as the record says: the same UID, unbound,
 /// and with the same node selected.
 pub(crate) async fn write(api: &Client, claim: &ClaimRecord, node: Option<&NodeName>) -> Result<Written, WriteError> {
-    let url = Request::new(format!("/api/v1/namespaces/{}/persistentvolumeclaims", claim.namespace));
+    let whole = WholeObject::of::<PersistentVolumeClaim>(api, claim.namespace.as_str(), claim.name.as_str());
     let unread = |source: Error| WriteError::Read { claim: claim.full_name(), source: Box::new(source) };
     let unwritten = |source: Error| WriteError::Write { claim: claim.full_name(), source: Box::new(source) };
     for _ in 0..TRIES {
-        let get = url.get(claim.name.as_str(), &GetParams::default());
-        let mut object: Value = match api.request(get.map_err(|error| unread(Error::BuildRequest(error)))?).await {
-            Ok(object) => object,
-            Err(Error::Api(status)) if status.code == 404 => return Ok(Written::Overtaken),
-            Err(error) => return Err(unread(error)),
-        };
+        let Some(mut object) = whole.read().await.map_err(unread)? else { return Ok(Written::Overtaken) };
         if !is_as_decided(claim, &object) {
             return Ok(Written::Overtaken);
         }
         annotate(&mut object, node);
-        let body = serde_json::to_vec(&object).map_err(|error| unwritten(Error::SerdeError(error)))?;
-        let put = url.replace(claim.name.as_str(), &PostParams::default(), body);
-        match api.request::<Value>(put.map_err(|error| unwritten(Error::BuildRequest(error)))?).await {
-            Ok(object) => return Ok(Written::Version(text(&object, "/metadata/resourceVersion").to_owned())),
+        match whole.replace(&object).await {
+            Ok(answer) => {
+                let object: Value =
+                    serde_json::from_str(&answer).map_err(|error| unwritten(Error::SerdeError(error)))?;
+                return Ok(Written::Version(text(&object, "/metadata/resourceVersion").to_owned()));
+            }
             Err(Error::Api(status)) if status.code == 404 => return Ok(Written::Overtaken),
-            Err(Error::Api(status)) if status.code == 409 => {}
+            Err(error) if is_conflict(&error) => {}
             Err(error) => return Err(unwritten(error)),
         }
     }
