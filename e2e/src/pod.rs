@@ -253,6 +253,21 @@ impl Created {
         Ok(self.api.logs(&self.name, &LogParams::default()).await?)
     }
 
+    /// Waits until a pod that runs on has told this. While it runs its volumes stay attached; one that has ended loses
+    /// them at once.
+    ///
+    /// # Errors
+    /// After two minutes, with its events.
+    pub async fn told(&self, text: &str) -> Result<()> {
+        self.running().await?;
+        let what = format!("{} to tell {text:?}", self.name);
+        let told = eventually(&what, PATIENCE, async || Ok((self.log().await?.trim_end() == text).then_some(())));
+        match told.await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.context(self.story().await)),
+        }
+    }
+
     /// Waits for an event about it with this reason and text.
     ///
     /// # Errors

@@ -66,9 +66,9 @@ async fn detached_whole(site: &Site) -> Result<()> {
 
 /// The volume can be had again, with what is in it, and goes without a trace.
 async fn read_by_another(site: &Site) -> Result<()> {
-    let reader = Pod::new("reader").claim("data", "/data").runs(&["read", "/data/file"]);
+    let reader = Pod::new("reader").claim("data", "/data").runs(&["read", "/data/file", "then", "pause"]);
     let reader = reader.create(&site.client, &site.namespace).await?;
-    assert_eq!(reader.succeeded().await?, "text");
+    reader.told("text").await?;
     attached_once(site).await?;
     reader.delete().await?;
     detached_whole(site).await?;

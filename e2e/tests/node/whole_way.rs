@@ -9,9 +9,9 @@ use serde_json::json;
 async fn a_pod_reads_what_another_wrote_and_nothing_of_the_volume_stays() -> Result<()> {
     let Some(site) = Site::start("whole-way", &[]).await? else { return Ok(()) };
     site.claim("data", &json!({})).await?;
-    let writer = Pod::new("writer").claim("data", "/data").runs(&["write", "/data/file", "text"]);
+    let writer = Pod::new("writer").claim("data", "/data").runs(&["write", "/data/file", "text", "then", "pause"]);
     let writer = writer.create(&site.client, &site.namespace).await?;
-    writer.succeeded().await?;
+    writer.running().await?;
     let volume = site.bound("data").await?;
     let attachments = site.attachments(&volume).await?;
     assert_eq!(attachments.len(), 1);
