@@ -18,6 +18,7 @@ pub mod worker;
 
 mod jitter;
 
+pub mod discovery;
 pub mod events;
 pub mod gate;
 pub mod kube_client;

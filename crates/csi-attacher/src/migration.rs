@@ -34,6 +34,7 @@ pub(crate) fn translate(volume: &mut PersistentVolume) -> Result<(), Error> {
         read_only,
         volume_attributes: attributes,
         controller_publish_secret_ref: secrets.controller_publish,
+        controller_expand_secret_ref: secrets.controller_expand,
     });
     volume.spec.access_modes = access_modes;
     Ok(())

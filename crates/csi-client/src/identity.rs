@@ -50,6 +50,8 @@ pub enum Handshake {
     ControllerIfServed,
     /// As [`Self::Controller`], then `NodeGetInfo`: for a controller that serves the node it runs on.
     ControllerOfNode,
+    /// As [`Self::ControllerIfServed`]; a driver whose controller cannot expand volumes is asked for `NodeGetCapabilities`.
+    ControllerOrNodeExpansion,
 }
 
 /// What the handshake has found out. Equal on every connection of one process.
@@ -64,6 +66,8 @@ pub struct DriverInfo {
     /// Segments of `NodeGetInfoResponse.accessible_topology`: where the driver's node is. `None` where the driver does not say, and
     /// unless asked for, see [`Handshake`].
     pub node_topology: Option<BTreeMap<String, String>>,
+    /// Node capability `EXPAND_VOLUME`. `false` unless asked for, see [`Handshake`].
+    pub node_expands: bool,
 }
 
 impl DriverInfo {
@@ -84,6 +88,11 @@ impl DriverInfo {
                 self.name,
                 Place(self.node_topology.as_ref()),
                 Place(other.node_topology.as_ref())
+            ))
+        } else if self.node_expands != other.node_expands {
+            Some(format!(
+                "EXPAND_VOLUME of the node service of {} was {}, is {}",
+                self.name, self.node_expands, other.node_expands
             ))
         } else {
             None

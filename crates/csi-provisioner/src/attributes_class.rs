@@ -1,16 +1,11 @@
 //! VolumeAttributesClass at creation (KEP-3751): read live, told to the driver as CSI `mutable_parameters`.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use controller_runtime::discovery::ServedKind;
 use kube::{Api, Client, Error};
 use storage_kube::wire::VolumeAttributesClass;
 use thiserror::Error as ThisError;
-use tokio::sync::OnceCell;
-use tokio::time::timeout;
-use tracing::{info, warn};
-
-use crate::discovery;
 
 /// Why the attributes of a claim are not known.
 #[derive(Debug, ThisError)]
@@ -61,52 +56,7 @@ pub(crate) async fn fetch(
     Ok(found.parameters)
 }
 
-/// How long the API server is given to say which kinds it has. No work waits longer for it.
-const DISCOVERY: Duration = Duration::from_secs(5);
-
-/// Whether the API server has the kind at all. Asked once, and only if the command line leaves the gate alone.
-#[derive(Debug)]
-pub(crate) struct Discovery {
-    asked: bool,
-    served: OnceCell<bool>,
-}
-
-impl Discovery {
-    /// `asked`: whether the answer matters.
-    pub(crate) fn new(asked: bool) -> Self {
-        Self { asked, served: OnceCell::new() }
-    }
-
-    /// Asks the API server, unless it has answered before. Without an answer the gate stays as it is.
-    pub(crate) async fn find_out(&self, client: &Client) {
-        if !self.asked || self.served.initialized() {
-            return;
-        }
-        let answer = timeout(DISCOVERY, is_served(client)).await;
-        match answer {
-            Ok(Ok(served)) => {
-                if !served {
-                    info!(
-                        "the API server has no VolumeAttributesClass in storage.k8s.io/v1: gate VolumeAttributesClass is off"
-                    );
-                }
-                // Terms do not overlap: nobody else sets it.
-                let _ = self.served.set(served);
-            }
-            Ok(Err(error)) => {
-                warn!(err = %error, "kinds of storage.k8s.io/v1 are not known: gate VolumeAttributesClass stays on");
-            }
-            Err(_) => warn!("kinds of storage.k8s.io/v1 are not known: gate VolumeAttributesClass stays on"),
-        }
-    }
-
-    /// False once the API server has said that it does not have the kind.
-    pub(crate) fn may_be_served(&self) -> bool {
-        self.served.get().copied().unwrap_or(true)
-    }
-}
-
-async fn is_served(client: &Client) -> Result<bool, Error> {
-    let resources = discovery::resources(client, "storage.k8s.io/v1").await?;
-    Ok(resources.iter().any(|resource| resource.kind == "VolumeAttributesClass"))
+/// Whether the API server has the kind. `asked`: the command line leaves the gate alone.
+pub(crate) fn kind(asked: bool) -> ServedKind {
+    ServedKind::new("storage.k8s.io/v1", "VolumeAttributesClass", asked)
 }

@@ -36,7 +36,6 @@ mod content_source;
 mod create_volume;
 mod data_source;
 mod delete_volume;
-mod discovery;
 mod error;
 mod metrics;
 mod migration;

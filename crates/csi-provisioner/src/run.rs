@@ -106,7 +106,7 @@ fn process(config: Config, capacity: Option<Prepared>, started: Started<'_>, met
     Process {
         caches,
         capacity: capacity.map(Arc::new),
-        attributes_classes: attributes_class::Discovery::new(settings.flags.discover_attributes_class),
+        attributes_classes: attributes_class::kind(settings.flags.discover_attributes_class),
         settings,
         driver: started.driver,
         client: started.client,

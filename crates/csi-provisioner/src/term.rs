@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::attachments::AttachmentKnowledge;
-use crate::attributes_class::Discovery;
 use crate::capacity::process::CapacityProcess;
 use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
@@ -30,12 +29,13 @@ use crate::topology::cluster::ClusterView;
 use crate::volume::finalizer_writes::FinalizerWrites;
 use crate::volume::reclaimed::Reclaimed;
 use crate::volume::sync_volume;
+use controller_runtime::discovery::ServedKind;
 
 /// What outlives a term.
 pub(crate) struct Process {
     pub(crate) settings: Arc<Settings>,
     /// Whether gate `VolumeAttributesClass` holds.
-    pub(crate) attributes_classes: Discovery,
+    pub(crate) attributes_classes: ServedKind,
     pub(crate) caches: Arc<Caches>,
     pub(crate) driver: Driver,
     pub(crate) client: Client,

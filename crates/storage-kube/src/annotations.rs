@@ -59,3 +59,12 @@ pub const PROVISIONER_IDENTITY_ATTRIBUTE: &str = "storage.kubernetes.io/csiProvi
 /// On a `VolumeAttachment`: the node id the volume is published at, for the time when the node is gone. Written and read by
 /// the attacher.
 pub const PUBLISHED_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
+
+/// On a claim of an in-tree plugin: the driver that grows its volume. Written by kube-controller-manager; read by the resizer.
+pub const STORAGE_RESIZER: &str = "volume.kubernetes.io/storage-resizer";
+
+/// On a claim: growing its volume needs nothing of the node. Written by the resizer, read by the kubelet.
+pub const NODE_EXPANSION_NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
+
+/// On a volume: how big its file system was before the volume grew. Written and removed by the resizer, read by the kubelet.
+pub const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";

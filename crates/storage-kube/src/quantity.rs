@@ -45,7 +45,7 @@ pub enum Error {
 }
 
 /// A parsed quantity. Ordered by value: `1024` equals `1Ki`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity {
     nanos: i128,
 }

@@ -9,6 +9,7 @@
 //!
 //! The kinds of which a cluster has one for each volume have a `from_json`, see `from_json.rs`.
 
+mod claim_progress;
 mod csi_node;
 mod csi_storage_capacity;
 mod custom;
@@ -19,6 +20,7 @@ mod node;
 mod node_affinity;
 mod persistent_volume;
 mod persistent_volume_claim;
+mod pod;
 mod presence;
 mod reference_grant;
 mod storage_class;
@@ -26,6 +28,10 @@ mod volume_attachment;
 mod volume_attributes_class;
 mod volume_snapshot;
 
+pub use claim_progress::{
+    ClaimCondition, ClaimProgress, ClaimProgressSpec, ClaimProgressStatus, ModifyStatus, ModifyVolumeStatus,
+    ResizeStatus, Storage,
+};
 pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
 pub use csi_storage_capacity::{CsiStorageCapacity, NodeTopology};
 pub use in_tree_source::InTreeSource;
@@ -41,6 +47,7 @@ pub use persistent_volume_claim::{
     ClaimPhase, DataSource, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, Requests,
     Resources,
 };
+pub use pod::{PodClaims, PodClaimsSpec};
 pub use reference_grant::{GrantedFrom, GrantedTo, ReferenceGrant, ReferenceGrantSpec};
 pub use storage_class::{AllowedTopology, BindingMode, LabelValues, StorageClass};
 pub use volume_attachment::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus};

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use csi_proto::csi::v1::{
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse, GetPluginCapabilitiesRequest,
-    GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse, NodeGetInfoRequest,
-    NodeGetInfoResponse, ProbeRequest, ProbeResponse, plugin_capability::service::Type as Service,
+    GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse, NodeGetCapabilitiesRequest,
+    NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse, ProbeRequest, ProbeResponse,
+    controller_service_capability::rpc::Type as ControllerRpc, node_service_capability,
+    node_service_capability::rpc::Type as NodeRpc, plugin_capability::service::Type as Service,
 };
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::Code;
@@ -25,6 +27,7 @@ use crate::{
 pub(crate) const PROBE: &str = "/csi.v1.Identity/Probe";
 pub(crate) const GET_PLUGIN_INFO: &str = "/csi.v1.Identity/GetPluginInfo";
 pub(crate) const NODE_GET_INFO: &str = "/csi.v1.Node/NodeGetInfo";
+const NODE_GET_CAPABILITIES: &str = "/csi.v1.Node/NodeGetCapabilities";
 const GET_PLUGIN_CAPABILITIES: &str = "/csi.v1.Identity/GetPluginCapabilities";
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -54,6 +57,7 @@ impl Questions<'_> {
             plugin: PluginCapabilities::default(),
             controller: ControllerCapabilities::default(),
             node_topology: None,
+            node_expands: false,
         };
         if handshake != Handshake::Probe {
             info.name = self.name().await?;
@@ -61,9 +65,16 @@ impl Questions<'_> {
         }
         if !matches!(handshake, Handshake::Probe | Handshake::Name) {
             info.plugin = self.plugin_capabilities().await?;
-            if handshake != Handshake::ControllerIfServed || info.plugin.has(Service::ControllerService) {
+            let if_served = matches!(handshake, Handshake::ControllerIfServed | Handshake::ControllerOrNodeExpansion);
+            if !if_served || info.plugin.has(Service::ControllerService) {
                 info.controller = self.controller_capabilities().await?;
             }
+        }
+        if handshake == Handshake::ControllerOrNodeExpansion
+            && info.plugin.has(Service::ControllerService)
+            && !info.controller.has(ControllerRpc::ExpandVolume)
+        {
+            info.node_expands = self.node_expands().await?;
         }
         if handshake == Handshake::ControllerOfNode {
             info.node_topology = self.node_topology().await?;
@@ -128,6 +139,19 @@ impl Questions<'_> {
             self.refuse(error, |source| Error::NoNodeInfo { address: self.address.clone(), source })
         })?;
         Ok(info.accessible_topology.map(|topology| topology.segments))
+    }
+
+    async fn node_expands(&self) -> Result<bool, Refusal> {
+        let request = NodeGetCapabilitiesRequest {};
+        let answer = self
+            .caller
+            .unary::<_, NodeGetCapabilitiesResponse>(self.generation, NODE_GET_CAPABILITIES, false, request)
+            .await;
+        let answer = answer.map_err(|error| self.refuse(error, |source| self.no_capabilities(source)))?;
+        Ok(answer.capabilities.into_iter().any(|capability| match capability.r#type {
+            Some(node_service_capability::Type::Rpc(rpc)) => rpc.r#type() == NodeRpc::ExpandVolume,
+            None => false,
+        }))
     }
 
     fn no_capabilities(&self, source: CallError) -> Error {

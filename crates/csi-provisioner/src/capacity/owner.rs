@@ -9,7 +9,7 @@ use storage_kube::names::Namespace;
 use storage_kube::uid::Uid;
 use thiserror::Error;
 
-use crate::discovery::{self, group_path};
+use controller_runtime::discovery::{self, group_path};
 
 /// An object as owner references name it.
 #[derive(Debug, Clone, PartialEq, Eq)]

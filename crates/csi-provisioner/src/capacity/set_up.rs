@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::owner::{self, Owner};
-use crate::discovery;
 use crate::settings::CapacityFlags;
+use controller_runtime::discovery;
 
 /// The collection of the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use tonic::Code;
 use super::objects::{DRIVER, claim, class, with};
 use super::scene::{Scene, flags};
 use super::source_objects::fills;
-use crate::attributes_class::{AttributesClassError, Discovery};
+use crate::attributes_class::{self, AttributesClassError};
 use crate::error::{Disposition, Memory, PlanError, ProvisionError};
 use crate::settings::ProvisioningFlags;
 
@@ -141,7 +141,7 @@ async fn discovered(asked: bool, answer: Option<(u16, Value)>) -> (bool, usize) 
         }
     });
     let client = kube::Client::new(service, "default");
-    let discovery = Discovery::new(asked);
+    let discovery = attributes_class::kind(asked);
     discovery.find_out(&client).await;
     discovery.find_out(&client).await;
     (discovery.may_be_served(), count.load(std::sync::atomic::Ordering::Relaxed))

@@ -155,7 +155,7 @@ impl Scene {
         let process = Arc::new(Process {
             caches,
             capacity: capacity.map(Arc::new),
-            attributes_classes: crate::attributes_class::Discovery::new(settings.flags.discover_attributes_class),
+            attributes_classes: crate::attributes_class::kind(settings.flags.discover_attributes_class),
             settings,
             driver: client,
             client: api.client(),

@@ -4,7 +4,7 @@
 //! code is compiled where its types are filled in; filled in here, it is compiled as fast as the release profile makes
 //! this crate, and nothing else of a program has to grow for it.
 
-use super::{PersistentVolume, PersistentVolumeClaim, VolumeAttachment};
+use super::{ClaimProgress, PersistentVolume, PersistentVolumeClaim, VolumeAttachment};
 
 macro_rules! from_json {
     ($($kind:ident)*) => {$(
@@ -18,4 +18,4 @@ macro_rules! from_json {
     )*};
 }
 
-from_json!(PersistentVolume PersistentVolumeClaim VolumeAttachment);
+from_json!(ClaimProgress PersistentVolume PersistentVolumeClaim VolumeAttachment);

@@ -7,7 +7,8 @@ use kube::Resource;
 use serde::Deserialize;
 
 use super::{
-    in_tree_source::InTreeSource, metadata::slim_with_labels, node_affinity::NodeAffinity, presence::null_as_default,
+    Storage, in_tree_source::InTreeSource, metadata::slim_with_labels, node_affinity::NodeAffinity,
+    presence::null_as_default,
 };
 use crate::{
     access_mode::AccessMode, class_name::class_name, in_tree::InTreePlugin, reclaim_policy::ReclaimPolicy,
@@ -33,6 +34,9 @@ pub struct PersistentVolume {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeSpec {
+    /// How big it is.
+    #[serde(deserialize_with = "null_as_default")]
+    pub capacity: Storage<String>,
     /// The claim it is bound to or reserved for.
     pub claim_ref: Option<ClaimReference>,
     /// Set for a CSI volume; absent means any other kind of source.
@@ -120,6 +124,8 @@ pub struct CsiSource {
     pub volume_attributes: BTreeMap<String, String>,
     /// The Secret for `ControllerPublishVolume` and its reverse.
     pub controller_publish_secret_ref: Option<SecretReference>,
+    /// The Secret for `ControllerExpandVolume`, and for `ControllerModifyVolume` where no annotation names one.
+    pub controller_expand_secret_ref: Option<SecretReference>,
 }
 
 /// A reference to a Secret in any namespace.

@@ -1,0 +1,102 @@
+//! One claim: its steps, one after the other, each at its own pace.
+
+pub(crate) mod memory;
+pub(crate) mod pace;
+pub(crate) mod still_wanted;
+
+use std::sync::Arc;
+
+use controller_runtime::Outcome;
+use storage_kube::names::ClaimUid;
+use tracing::{debug, error};
+
+use crate::error::{Disposition, StepError};
+use crate::records::ClaimRecord;
+use crate::settings::Settings;
+use crate::term_context::TermContext;
+use crate::volume::{self, Volume};
+use crate::{expand, modify};
+
+/// What may be done for a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Expand,
+    Modify,
+}
+
+impl Step {
+    /// In the order in which they are done.
+    pub(crate) const ALL: [Self; 2] = [Self::Expand, Self::Modify];
+
+    /// Whether the claim has this to do.
+    pub(crate) fn is_to_do(self, settings: &Settings, claim: &ClaimRecord) -> bool {
+        match self {
+            Self::Expand => settings.expands() && claim.size.is_to_grow(),
+            Self::Modify => settings.modifies && claim.class.is_to_change(),
+        }
+    }
+
+    /// Whether anything differs that this step looks at. In an own write the status has changed by ourselves, but somebody
+    /// else may have changed what is wanted before it.
+    pub(crate) fn is_asked_anew(self, old: &ClaimRecord, new: &ClaimRecord, own: bool) -> bool {
+        if old.volume != new.volume {
+            return true;
+        }
+        match self {
+            Self::Expand => {
+                let wanted = old.size.requested != new.size.requested || old.size.resizer != new.size.resizer;
+                wanted || (!own && old.size != new.size)
+            }
+            Self::Modify => old.class.wanted != new.class.wanted || (!own && old.class != new.class),
+        }
+    }
+}
+
+/// Brings one claim as far as it will go now.
+pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome {
+    let mut volume = None;
+    for step in Step::ALL {
+        let Some(claim) = term.claim(&uid) else { break };
+        if !step.is_to_do(&term.settings, &claim) {
+            term.pace.note(&uid, step, Disposition::Done);
+        } else if term.pace.is_due(&uid, step) {
+            let disposition = match run(&term, step, &claim, &mut volume).await {
+                Ok(()) => Disposition::Done,
+                Err(error) => failed(&claim, step, &error),
+            };
+            term.pace.note(&uid, step, disposition);
+        }
+    }
+    if term.caches.claims.get(&uid).is_none() {
+        // The watch has told of its end before this run was through.
+        term.forget(&uid);
+        return Outcome::Done;
+    }
+    term.pace.outcome(&uid)
+}
+
+/// `volume`: what the step before has read.
+async fn run(
+    term: &TermContext,
+    step: Step,
+    claim: &ClaimRecord,
+    volume: &mut Option<Volume>,
+) -> Result<(), StepError> {
+    if volume.is_none() {
+        *volume = volume::of_claim(term, claim).await?;
+    }
+    let Some(volume) = volume else { return Ok(()) };
+    match step {
+        Step::Expand => Ok(expand::expand(term, claim, volume).await?),
+        Step::Modify => Ok(modify::modify(term, claim, volume).await?),
+    }
+}
+
+fn failed(claim: &ClaimRecord, step: Step, error: &StepError) -> Disposition {
+    if error.is_withdrawn() {
+        debug!(claim = %claim.full_name(), ?step, err = %error, "not done");
+    } else {
+        error!(claim = %claim.full_name(), ?step, err = %error, "claim is not as wanted");
+    }
+    error.disposition()
+}

@@ -1,0 +1,107 @@
+//! One leader term, from the barrier at its start to its last write.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use controller_runtime::discovery::ServedKind;
+use controller_runtime::{EventRecorder, EventWriter, Term, WorkQueue, WorkQueueMetrics, run_workers};
+use csi_client::Driver;
+use kube::Client;
+use sidecar::TermAdmission;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::caches::Caches;
+use crate::claim::memory::Memories;
+use crate::claim::pace::Pace;
+use crate::claim::sync_claim;
+use crate::metrics::ResizerMetrics;
+use crate::settings::Settings;
+use crate::subscriptions::subscribe;
+use crate::term_context::TermContext;
+
+/// What outlives a term.
+pub(crate) struct Process {
+    pub(crate) settings: Arc<Settings>,
+    /// Whether gate `VolumeAttributesClass` holds.
+    pub(crate) attributes_classes: ServedKind,
+    pub(crate) caches: Arc<Caches>,
+    pub(crate) driver: Driver,
+    pub(crate) client: Client,
+    /// Events do not queue behind the writes they tell of.
+    pub(crate) events_client: Client,
+    pub(crate) queue_metrics: WorkQueueMetrics,
+    pub(crate) metrics: ResizerMetrics,
+    /// Whether another process may have worked before this term.
+    pub(crate) elects: bool,
+}
+
+/// Works until the term drains. Dropped at any moment when leadership is lost: queue, workers and memory go with it.
+pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
+    let (context, writer) = context(&process, &term);
+    work_in(&process, &context, writer, term.number()).await;
+    Ok(())
+}
+
+/// The work of the term that `context` was made for.
+pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, writer: EventWriter, term: u64) {
+    let drain = &context.draining;
+    process.caches.first_lists.begin();
+    tokio::select! {
+        biased;
+        () = drain.cancelled() => return,
+        _ = async { tokio::join!(current(process), process.attributes_classes.find_out(&process.client)) } => {}
+    }
+    info!(term, "caches are current, work starts");
+    let subscriptions = subscribe(context);
+    let worked = CancellationToken::new();
+    let workers = async {
+        let claims = Arc::clone(context);
+        let sync = move |uid| sync_claim(Arc::clone(&claims), uid);
+        run_workers(context.queue.clone(), context.settings.workers, drain.clone(), sync).await;
+        drop(subscriptions);
+        worked.cancel();
+    };
+    tokio::join!(workers, writer.run(worked.clone()));
+}
+
+/// Everything of the term that writes or calls, behind its gate; the event writer is to be run.
+pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
+    let settings = settings(process);
+    let component = format!("external-resizer {}", settings.driver);
+    let (events, writer) = EventRecorder::new(term.gate().client(&process.events_client), component, String::new());
+    let name = format!("{}-pvc", settings.driver);
+    let context = Arc::new(TermContext {
+        caches: Arc::clone(&process.caches),
+        api: term.gate().client(&process.client),
+        driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
+        events,
+        draining: term.draining(),
+        queue: WorkQueue::new(name, settings.backoff, &process.queue_metrics),
+        pace: Pace::new(settings.backoff),
+        memories: Memories::default(),
+        settings,
+    });
+    (context, writer)
+}
+
+/// The settings of a term: those of the process, without classes of attributes where the API server has no such kind.
+fn settings(process: &Process) -> Arc<Settings> {
+    if process.attributes_classes.may_be_served() {
+        return Arc::clone(&process.settings);
+    }
+    Arc::new(Settings { modifies: false, ..(*process.settings).clone() })
+}
+
+/// Returns when no cache is older than the start of the term.
+async fn current(process: &Process) {
+    if !process.elects {
+        process.caches.synced().await;
+        return;
+    }
+    if let Err(error) = process.caches.caught_up().await {
+        // A cache has no task any more, which ends the process.
+        error!(err = %error, "the caches will not be known to be current, no work is done");
+        std::future::pending::<()>().await;
+    }
+}
