@@ -16,7 +16,7 @@ use crate::deadline::Deadline;
 use crate::generation::Generation;
 use crate::generation::answer::Answer;
 use crate::status_text::{DEADLINE, unreadable};
-use crate::{Address, CallError, CallMetrics, Rpc, observe};
+use crate::{Address, Admission, CallError, CallMetrics, Denied, Rpc, observe};
 
 /// What all calls to one driver have in common.
 pub(crate) struct Caller {
@@ -39,27 +39,44 @@ impl Caller {
         Req: Message + Sanitize + 'static,
         Resp: Message + Sanitize + Default + 'static,
     {
-        self.admitted(generation, method, migrated, request, || Ok(())).await
+        observe::request(method, &request);
+        self.counted(generation, method, migrated, request, None).await
     }
 
-    /// The same, if `admit` lets it pass when it is about to be sent. Asked after the log line, whose write may take any time;
-    /// nothing is awaited between it and the sending.
+    /// The same, if `condition` lets it pass when it is about to be sent. Asked after the log line, whose write may take any
+    /// time; nothing is awaited between it and the sending. `term` is asked again when the request is written to the socket.
     pub(crate) async fn admitted<Req, Resp>(
         &self,
         generation: &Generation,
         method: &'static str,
         migrated: bool,
         request: Req,
-        admit: impl FnOnce() -> Result<(), CallError>,
+        condition: &dyn Admission,
+        term: Arc<dyn Admission>,
     ) -> Result<Resp, CallError>
     where
         Req: Message + Sanitize + 'static,
         Resp: Message + Sanitize + Default + 'static,
     {
         observe::request(method, &request);
-        admit()?;
+        condition.admit().map_err(|Denied(reason)| CallError::Denied { method, reason })?;
+        self.counted(generation, method, migrated, request, Some(term)).await
+    }
+
+    async fn counted<Req, Resp>(
+        &self,
+        generation: &Generation,
+        method: &'static str,
+        migrated: bool,
+        request: Req,
+        term: Option<Arc<dyn Admission>>,
+    ) -> Result<Resp, CallError>
+    where
+        Req: Message + Sanitize + 'static,
+        Resp: Message + Sanitize + Default + 'static,
+    {
         let started = Instant::now();
-        let outcome = self.send(generation, method, request).await;
+        let outcome = self.send(generation, method, request, term).await;
         observe::response(&self.metrics, method, migrated, &outcome, started.elapsed());
         outcome
     }
@@ -69,13 +86,14 @@ impl Caller {
         generation: &Generation,
         method: &'static str,
         request: Req,
+        term: Option<Arc<dyn Admission>>,
     ) -> Result<Resp, CallError>
     where
         Req: Message + 'static,
         Resp: Message + Default + 'static,
     {
         let answer = Arc::new(Answer::default());
-        let grpc = Grpc::with_origin(generation.transport(answer.clone()), Uri::from_static("http://localhost"));
+        let grpc = Grpc::with_origin(generation.transport(answer.clone(), term), Uri::from_static("http://localhost"));
         let mut grpc = grpc.max_decoding_message_size(longest_answer(method));
         let mut request = Request::new(request);
         request.set_timeout(self.timeout);

@@ -11,7 +11,8 @@ use prost::Message;
 use crate::driver::{Patience, Shared};
 use crate::{CallError, Rpc};
 
-/// Says whether a call may be sent. Asked immediately before each one.
+/// Says whether a call may be sent. Asked immediately before each one, and the one that all calls of a client need
+/// ([`Driver::controller`](crate::Driver::controller)) again before its request is written to the socket.
 pub trait Admission: Send + Sync {
     /// The refusal's text goes into the call's error.
     fn admit(&self) -> Result<(), Denied>;
@@ -50,6 +51,9 @@ pub struct Denied(pub String);
 #[derive(Clone)]
 pub struct ControllerClient {
     shared: Arc<Shared>,
+    /// Of all calls.
+    term: Arc<dyn Admission>,
+    /// Of these calls, `term` included.
     admission: Arc<dyn Admission>,
     in_flight: Arc<AtomicUsize>,
     migrated: bool,
@@ -57,7 +61,7 @@ pub struct ControllerClient {
 
 impl ControllerClient {
     pub(crate) fn new(shared: Arc<Shared>, admission: Arc<dyn Admission>) -> Self {
-        Self { shared, admission, in_flight: Arc::default(), migrated: false }
+        Self { shared, term: Arc::clone(&admission), admission, in_flight: Arc::default(), migrated: false }
     }
 
     /// The same client with one more condition: what a call was decided for must still hold when it is sent, which may be a
@@ -94,13 +98,14 @@ impl ControllerClient {
                 place = self.shared.place(method, patience) => Some(place?),
                 () = self.admission.withdrawn() => None,
             };
-            let admit = || self.admission.admit().map_err(|Denied(reason)| CallError::Denied { method, reason });
             let Some((generation, _place)) = place else {
-                admit()?;
-                return Err(CallError::Denied { method, reason: "its admission was withdrawn".to_owned() });
+                let reason = self.admission.admit().err().map(|Denied(reason)| reason);
+                let reason = reason.unwrap_or_else(|| "its admission was withdrawn".to_owned());
+                return Err(CallError::Denied { method, reason });
             };
             let in_flight = InFlight::enter(&self.in_flight);
-            let call = self.shared.caller.admitted(&generation, method, self.migrated, request.clone(), admit);
+            let (caller, condition, term) = (&self.shared.caller, &*self.admission, Arc::clone(&self.term));
+            let call = caller.admitted(&generation, method, self.migrated, request.clone(), condition, term);
             match call.await {
                 Err(CallError::NotConnected { .. }) => drop(in_flight),
                 outcome => return outcome,

@@ -6,6 +6,7 @@
 //! A generation that was replaced closes when its last call ends.
 
 pub(crate) mod answer;
+mod fence;
 mod socket_tasks;
 
 use std::future::poll_fn;
@@ -24,9 +25,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
 
+use crate::Admission;
 use crate::connection::socket_file::SocketFile;
 use crate::status_text::transport_status;
 use answer::{Answer, AnswerBody};
+use fence::{Fence, FencedBody, FencedStream};
 pub use socket_tasks::{SocketExecutor, SocketTasks};
 
 const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("outrigger/", env!("CARGO_PKG_VERSION")));
@@ -35,7 +38,8 @@ const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("outrigge
 pub(crate) struct Generation {
     number: u64,
     file: SocketFile,
-    sender: SendRequest<Body>,
+    sender: SendRequest<FencedBody<Body>>,
+    fence: Arc<Fence>,
     /// Streams the driver allows at once, as last heard. Read once, when calls start to pass.
     allowed: Arc<AtomicUsize>,
     streams: Arc<Semaphore>,
@@ -50,7 +54,9 @@ impl Generation {
         file: SocketFile,
         tasks: &SocketTasks,
     ) -> hyper::Result<Self> {
-        let (sender, mut connection) = Builder::new(tasks.executor()).handshake(TokioIo::new(stream)).await?;
+        let fence = Arc::<Fence>::default();
+        let stream = TokioIo::new(FencedStream { stream, fence: fence.clone() });
+        let (sender, mut connection) = Builder::new(tasks.executor()).handshake(stream).await?;
         let allowed = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
         let ended = CancellationToken::new();
         let (heard, end) = (allowed.clone(), ended.clone());
@@ -65,7 +71,7 @@ impl Generation {
                 tracing::debug!(generation = number, %error, "connection to the CSI driver broke");
             }
         });
-        Ok(Self { number, file, sender, allowed, streams: Arc::new(Semaphore::new(0)), ended })
+        Ok(Self { number, file, sender, fence, allowed, streams: Arc::new(Semaphore::new(0)), ended })
     }
 
     /// The order of this connection among all that were opened, from 1.
@@ -102,15 +108,18 @@ impl Generation {
         self.ended.cancelled().await;
     }
 
-    /// The gRPC transport of one call, which notes what the driver answered.
-    pub(crate) fn transport(&self, answer: Arc<Answer>) -> Transport {
-        Transport { sender: self.sender.clone(), answer }
+    /// The gRPC transport of one call, which notes what the driver answered. `admission`: asked again when the request is
+    /// written.
+    pub(crate) fn transport(&self, answer: Arc<Answer>, admission: Option<Arc<dyn Admission>>) -> Transport {
+        Transport { sender: self.sender.clone(), fence: self.fence.clone(), admission, answer }
     }
 }
 
 /// Carries one call.
 pub(crate) struct Transport {
-    sender: SendRequest<Body>,
+    sender: SendRequest<FencedBody<Body>>,
+    fence: Arc<Fence>,
+    admission: Option<Arc<dyn Admission>>,
     answer: Arc<Answer>,
 }
 
@@ -125,7 +134,8 @@ impl tower::Service<Request<Body>> for Transport {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         request.headers_mut().insert(USER_AGENT, USER_AGENT_VALUE);
-        let sent = self.sender.try_send_request(request);
+        let (fence, admission) = (self.fence.clone(), self.admission.clone());
+        let sent = self.sender.try_send_request(request.map(|body| FencedBody { body, fence, admission }));
         let answer = self.answer.clone();
         Box::pin(async move {
             match sent.await {

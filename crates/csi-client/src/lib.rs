@@ -6,15 +6,15 @@
 //! It waits without limit, says every ten seconds for what, and ends only with an [`Error`] the process must end with.
 //!
 //! **A call** ([`ControllerClient`]): wait for a generation that has passed, at most the timeout → [`Admission`] → send, under the
-//! deadline → the answer, or a [`CallError`] in the words of a Go client → [`meaning`] says what the error leaves behind. Each call
+//! deadline, past a fence at the socket → the answer, or a [`CallError`] in the words of a Go client → [`meaning`] says what the error leaves behind. Each call
 //! sent is counted in `csi_sidecar_operations_seconds` and logged at TRACE with its secrets hidden.
 //!
 //! **A session** ([`Session`]): one connection for the programs beside the driver on its node, without handshake, admission and
 //! reconnect: dial → calls, each with its own deadline → dropped, or told that the driver's side has ended.
 //!
 //! Not guaranteed:
-//! - That an admitted call is not processed after the admission has lapsed. CSI has no fencing token: a process stopped between
-//!   the admission and the write to the socket sends when it wakes up. A dropped call may have reached the driver.
+//! - That an admitted call is not processed after the admission has lapsed. CSI has no fencing token: the driver may read a request
+//!   long after it was written. A dropped call may have reached the driver.
 //! - That a driver which lowers its limit of concurrent streams under way does not delay calls that were admitted.
 //! - That a driver replaced behind an unchanged connection (a proxy) is noticed.
 //! - That secrets a driver repeats in its error messages, or that stand in fields without the `csi_secret` option, are hidden.

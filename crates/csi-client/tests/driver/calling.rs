@@ -7,19 +7,12 @@ use std::time::Duration;
 
 use csi_client::{Admission, CallError, Code, ControllerClient, Denied, Meaning, Rpc as ControllerRpc, meaning};
 use csi_proto::csi::v1 as csi;
-use fake_driver::{FakeDriver, Outcome, Rpc, Step};
+use fake_driver::{Outcome, Rpc, Step};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Client, Door, TIMEOUT, until, volume};
+use crate::client::{Door, TIMEOUT, connected, until, volume};
 use crate::logs::Logs;
-
-async fn connected() -> (FakeDriver, Client) {
-    let driver = FakeDriver::start().await;
-    let client = Client::start(&driver.socket_path());
-    client.ready_within(Duration::from_secs(1)).await;
-    (driver, client)
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_admitted_is_not_sent() {

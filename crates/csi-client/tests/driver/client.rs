@@ -9,6 +9,7 @@ use csi_client::{
     Address, Admission, CallMetrics, ControllerClient, Denied, Driver, DriverInfo, Error, Handshake, Settings,
 };
 use csi_proto::csi::v1::CreateVolumeRequest;
+use fake_driver::FakeDriver;
 use prometheus::{Registry, TextEncoder};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -96,4 +97,12 @@ pub(crate) async fn until(what: &str, done: impl Fn() -> bool) {
         }
     };
     within(Duration::from_mins(1), what, poll).await;
+}
+
+/// A driver, and a client that has its name.
+pub(crate) async fn connected() -> (FakeDriver, Client) {
+    let driver = FakeDriver::start().await;
+    let client = Client::start(&driver.socket_path());
+    client.ready_within(Duration::from_secs(1)).await;
+    (driver, client)
 }

@@ -5,18 +5,11 @@ use std::time::Duration;
 use csi_client::{CallError, Code, Error, Meaning, Rpc as ControllerRpc, meaning};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as Controller;
 use csi_proto::csi::v1::plugin_capability::service::Type as Plugin;
-use fake_driver::{FakeDriver, Identity, Outcome, Release, Rpc, Step};
+use fake_driver::{Identity, Outcome, Release, Rpc, Step};
 use tokio::time::{Instant, sleep};
 
-use crate::client::{Client, TIMEOUT, until, volume, within};
+use crate::client::{TIMEOUT, connected, until, volume, within};
 use crate::logs::Logs;
-
-async fn connected() -> (FakeDriver, Client) {
-    let driver = FakeDriver::start().await;
-    let client = Client::start(&driver.socket_path());
-    client.ready_within(Duration::from_secs(1)).await;
-    (driver, client)
-}
 
 #[tokio::test(start_paused = true)]
 async fn e5_a_connection_idle_for_31_minutes_is_kept() {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use csi_client::{Admission, CallError, Code, Denied, Handshake, Meaning, Rpc, meaning};
+use csi_client::{Admission, CallError, Code, Denied, Handshake, Meaning, Rpc as ControllerRpc, meaning};
 
-use crate::client::{Client, TIMEOUT, until, volume};
+use csi_proto::csi::v1::CreateVolumeRequest;
+use fake_driver::{Rpc, Step};
+
+use crate::client::{Client, Door, TIMEOUT, connected, until, volume};
 use crate::raw_server::{RawServer, answer, message};
 
 async fn failure(server: &RawServer) -> CallError {
@@ -38,7 +41,7 @@ async fn an_answer_without_a_status_of_the_driver_is_uncertain() {
         if what != "no status" {
             assert_eq!(error.code(), code, "{what}: {error}");
         }
-        assert_eq!(meaning(Rpc::CreateVolume, &error), Meaning::Uncertain, "{what}");
+        assert_eq!(meaning(ControllerRpc::CreateVolume, &error), Meaning::Uncertain, "{what}");
     }
 }
 
@@ -71,7 +74,7 @@ async fn a_call_beyond_the_drivers_limit_of_streams_is_admitted_only_when_it_can
     let client = Client::with(&server.socket_path(), Handshake::Name);
     client.ready_within(Duration::from_secs(1)).await;
     let admission = Arc::new(Counting::default());
-    let controller = client.driver.controller(admission.clone());
+    let controller = client.controller().provided(admission.clone());
     let calling = controller.clone();
     let first = tokio::spawn(async move { calling.create_volume(volume("pvc-1")).await });
     until("first call", || server.controller_calls() == 1).await;
@@ -83,4 +86,39 @@ async fn a_call_beyond_the_drivers_limit_of_streams_is_admitted_only_when_it_can
     assert_eq!(admission.0.load(Ordering::Relaxed), 2);
     let error = second.await.unwrap().unwrap_err();
     assert_eq!(error.code(), Code::DeadlineExceeded);
+}
+
+/// Admits so many times.
+struct Lapsing(AtomicUsize);
+
+impl Admission for Lapsing {
+    fn admit(&self) -> Result<(), Denied> {
+        let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| Denied("the lease is over".to_owned()))
+    }
+}
+
+/// As if the process had been stopped between the admission of a call and its write.
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_admission_lapses_before_it_is_written_is_not_sent() {
+    let (driver, client) = connected().await;
+    let error = client.driver.controller(Arc::new(Lapsing(1.into()))).create_volume(volume("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CallError::Unanswered { .. }), "{error:?}");
+    client.controller().create_volume(volume("pvc-2")).await.unwrap();
+    let created: Vec<CreateVolumeRequest> = driver.requests();
+    assert_eq!(created.iter().map(|request| &*request.name).collect::<Vec<_>>(), ["pvc-2"]);
+}
+
+/// What was written is nobody's business any more: other writes on the connection must not fail for it.
+#[tokio::test(start_paused = true)]
+async fn an_admission_that_lapses_after_the_call_was_written_does_not_break_the_connection() {
+    let (driver, client) = connected().await;
+    driver.script(Rpc::CreateVolume, Step::answer().answered_after(TIMEOUT / 2));
+    let door = Arc::new(Door::open());
+    let controller = client.driver.controller(door.clone());
+    let slow = tokio::spawn(async move { controller.create_volume(volume("pvc-1")).await });
+    until("the call", || driver.calls_of(Rpc::CreateVolume).len() == 1).await;
+    door.close();
+    client.controller().create_volume(volume("pvc-2")).await.unwrap();
+    slow.await.unwrap().unwrap();
 }
