@@ -1,28 +1,206 @@
-//! Growing the volume of a claim (KEP-1790).
+//! Growing the volume of a claim (KEP-1790): how big ([`decision`]), the status says so ([`status`]), the call
+//! ([`request`]), then volume and status are written in this order, as the Go resizer does.
 
-use thiserror::Error;
+pub(crate) mod decision;
+pub(crate) mod error;
+pub(crate) mod in_use;
+pub(crate) mod request;
+pub(crate) mod status;
 
-use crate::error::Disposition;
+use std::sync::Arc;
+
+use controller_runtime::EventKind;
+use csi_client::{CallError, Code, Meaning, Rpc, meaning};
+use jiff::Timestamp;
+use serde_json::json;
+use storage_kube::annotations::PRE_RESIZE_CAPACITY;
+use storage_kube::quantity::{Quantity, from_bytes_binary_si};
+use tracing::info;
+
+use crate::claim::Step;
+use crate::claim::still_wanted::still_wanted;
+use crate::conditions::{self, RESIZING};
 use crate::records::ClaimRecord;
+use crate::settings::Expansion;
 use crate::term_context::TermContext;
 use crate::volume::Volume;
+use crate::write::{self, Precondition};
+use decision::{SizeDecision, SizeView, decide};
+pub(crate) use error::ExpandError;
 
-/// Why a volume has not grown.
-#[derive(Debug, Error)]
-pub(crate) enum ExpandError {}
-
-impl ExpandError {
-    pub(crate) fn disposition(&self) -> Disposition {
-        match *self {}
-    }
-
-    /// Nothing was tried.
-    pub(crate) fn is_withdrawn(&self) -> bool {
-        match *self {}
-    }
+/// What the driver has made of a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grown {
+    /// What it was asked for.
+    wanted: String,
+    /// What the volume has.
+    size: String,
+    /// The node has to do its part.
+    node_required: bool,
 }
 
 /// Grows the volume, or does what is left of it.
-pub(crate) async fn expand(_: &TermContext, _: &ClaimRecord, _: &Volume) -> Result<(), ExpandError> {
+pub(crate) async fn expand(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ExpandError> {
+    let result = grow(term, claim, volume).await;
+    if let Err(error) = &result
+        && error.is_worth_an_event()
+    {
+        term.tell(claim, EventKind::Warning, "VolumeResizeFailed", error.to_string());
+    }
+    result
+}
+
+async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ExpandError> {
+    let settings = &term.settings;
+    let memory = term.memories.get(&claim.uid);
+    let has = volume.object.spec.capacity.storage.as_deref().unwrap_or("0");
+    let decision = decide(SizeView {
+        size: &claim.size,
+        volume: Quantity::parse(has)
+            .map_err(|source| ExpandError::VolumeCapacity { volume: claim.volume.clone(), source })?,
+        expansion: settings.facts.expansion,
+        recovers: settings.recovers,
+        failed_finally: memory.expand_failed_finally,
+        waits_for_node: conditions::is_true(&claim.conditions, conditions::FILE_SYSTEM_RESIZE_PENDING),
+    });
+    let SizeDecision::Grow(wanted) = decision else { return Ok(()) };
+    // The driver has done it before; what is left is to say so.
+    if let Some(grown) = memory.grown.filter(|grown| grown.wanted == wanted) {
+        return record(term, claim, volume, grown).await;
+    }
+    let Some(claim) = begin(term, claim, &wanted).await? else { return Ok(()) };
+    if in_use::is_held_up(term, &claim).await {
+        return Err(ExpandError::InUse { claim: claim.full_name(), driver: settings.driver.clone() });
+    }
+    let text = format!("External resizer is resizing volume {}", claim.volume);
+    term.tell(&claim, EventKind::Normal, "Resizing", text);
+    let grown = match settings.facts.expansion {
+        Expansion::Controller => call(term, &claim, volume, &wanted, has).await?,
+        Expansion::NodeOnly | Expansion::Unsupported => {
+            Grown { size: wanted.clone(), wanted: wanted.clone(), node_required: true }
+        }
+    };
+    term.memories.change(&claim.uid, |memory| {
+        memory.expand_failed_finally = false;
+        memory.grown = Some(grown.clone());
+    });
+    record(term, &claim, volume, grown).await
+}
+
+/// Notes in the status what is about to be asked for. `None` when the claim is gone.
+async fn begin(term: &TermContext, claim: &ClaimRecord, wanted: &str) -> Result<Option<Arc<ClaimRecord>>, ExpandError> {
+    let now = Timestamp::now();
+    let body = if term.settings.recovers {
+        let same = claim.size.allocated.as_deref().is_some_and(|begun| is_equal(begun, wanted));
+        if same && conditions::is_true(&claim.conditions, RESIZING) && !claim.size.node_not_required {
+            // It says so already, and since when.
+            return Ok(Some(Arc::new(claim.clone())));
+        }
+        status::in_progress(claim, wanted, !same, now)
+    } else {
+        status::legacy::in_progress(claim, now)
+    };
+    write::status(term, claim, Precondition::Unchanged, body)
+        .await
+        .map_err(|source| ExpandError::SaveBegun { claim: claim.full_name(), source: Box::new(source) })
+}
+
+fn is_equal(one: &str, other: &str) -> bool {
+    one == other || matches!((Quantity::parse(one), Quantity::parse(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Asks the driver, and says in the status if that failed for good.
+async fn call(
+    term: &TermContext,
+    claim: &ClaimRecord,
+    volume: &Volume,
+    wanted: &str,
+    has: &str,
+) -> Result<Grown, ExpandError> {
+    let names = || (claim.volume.clone(), term.settings.driver.clone());
+    let request = request::with_secret(term, volume, wanted).await.map_err(|source| {
+        let (volume, driver) = names();
+        ExpandError::Request { volume, driver, source }
+    })?;
+    let driver = term.driver.provided(still_wanted(term, claim, Step::Expand)).for_migrated(volume.is_migrated);
+    term.memories.change(&claim.uid, |memory| memory.was_in_use = false);
+    let answer = match driver.controller_expand_volume(request).await {
+        Ok(answer) => answer,
+        Err(source) => return Err(refused(term, claim, source).await),
+    };
+    let has_already = Quantity::parse(has).ok().and_then(|has| has.value().ok()).unwrap_or(0);
+    if answer.capacity_bytes <= 0 || answer.capacity_bytes < has_already {
+        let (volume, driver) = names();
+        return Err(ExpandError::Nonsense { volume, driver, bytes: answer.capacity_bytes, has: has.to_owned() });
+    }
+    Ok(Grown {
+        wanted: wanted.to_owned(),
+        size: from_bytes_binary_si(answer.capacity_bytes),
+        node_required: answer.node_expansion_required,
+    })
+}
+
+/// What follows from the driver's refusal, before it is told.
+async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> ExpandError {
+    let meaning = meaning(Rpc::ControllerExpandVolume, &source);
+    let is_final = meaning != Meaning::Uncertain;
+    if source.was_sent() {
+        term.memories.change(&claim.uid, |memory| memory.expand_failed_finally = is_final);
+    }
+    if is_final && source.code() == Code::FailedPrecondition {
+        in_use::mark(term, claim).await;
+    }
+    if is_final && term.settings.recovers {
+        let now = Timestamp::now();
+        let body = if meaning == Meaning::Infeasible {
+            status::infeasible(&source.to_string(), now)
+        } else {
+            status::failed(&source.to_string(), now)
+        };
+        if let Err(why) = write::status(term, claim, Precondition::SameClaim, body).await {
+            return ExpandError::SaveFailure { claim: claim.full_name(), source, why: Box::new(why) };
+        }
+    }
+    ExpandError::Call { volume: claim.volume.clone(), driver: term.settings.driver.clone(), source }
+}
+
+/// Writes down what the driver has done: the volume, then the claim. Only then it is told.
+async fn record(term: &TermContext, claim: &ClaimRecord, volume: &Volume, grown: Grown) -> Result<(), ExpandError> {
+    let mut body = json!({ "spec": { "capacity": { "storage": grown.size } } });
+    let annotated =
+        volume.object.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(PRE_RESIZE_CAPACITY));
+    if grown.node_required && term.settings.annotates && !annotated {
+        let before = claim.size.capacity.as_deref().unwrap_or("0");
+        body["metadata"] = json!({ "annotations": { PRE_RESIZE_CAPACITY: before } });
+    }
+    write::volume(term, &volume.object, body)
+        .await
+        .map_err(|source| ExpandError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
+    let now = Timestamp::now();
+    let body = match (grown.node_required, term.settings.recovers) {
+        (true, true) => status::node_pending(claim, now),
+        (true, false) => status::legacy::node_pending(claim, now),
+        (false, true) => status::finished(claim, &grown.size),
+        (false, false) => status::legacy::finished(claim, &grown.size),
+    };
+    let saved = write::status(term, claim, Precondition::Unchanged, body).await;
+    let saved =
+        saved.map_err(|source| ExpandError::SaveGrown { claim: claim.full_name(), source: Box::new(source) })?;
+    term.memories.change(&claim.uid, |memory| memory.grown = None);
+    if saved.is_none() {
+        return Ok(());
+    }
+    info!(claim = %claim.full_name(), volume = %claim.volume, size = %grown.size, node = grown.node_required, "volume has grown");
+    let (reason, text) = if grown.node_required {
+        ("FileSystemResizeRequired", "Require file system resize of volume on node")
+    } else {
+        ("VolumeResizeSuccessful", "Resize volume succeeded")
+    };
+    term.tell(claim, EventKind::Normal, reason, text.to_owned());
+    let is_less = matches!((Quantity::parse(&grown.size), Quantity::parse(&grown.wanted)), (Ok(size), Ok(wanted)) if size < wanted);
+    if is_less {
+        let (volume, driver) = (claim.volume.clone(), term.settings.driver.clone());
+        return Err(ExpandError::TooSmall { volume, driver, size: grown.size, wanted: grown.wanted });
+    }
     Ok(())
 }

@@ -6,6 +6,7 @@ use prometheus::{IntGauge, Registry};
 #[derive(Clone)]
 pub(crate) struct ResizerMetrics {
     disabled: IntGauge,
+    pods_forbidden: IntGauge,
 }
 
 impl ResizerMetrics {
@@ -15,11 +16,20 @@ impl ResizerMetrics {
             "csi_resizer_disabled",
             "1 when the driver can neither expand nor modify volumes, so that nothing is done.",
         )?;
+        let pods_forbidden = IntGauge::new(
+            "csi_resizer_pods_forbidden",
+            "1 when pods may not be listed, so that it is not known whether a volume is in use.",
+        )?;
         registry.register(Box::new(disabled.clone()))?;
-        Ok(Self { disabled })
+        registry.register(Box::new(pods_forbidden.clone()))?;
+        Ok(Self { disabled, pods_forbidden })
     }
 
     pub(crate) fn disabled(&self) {
         self.disabled.set(1);
+    }
+
+    pub(crate) fn pods_forbidden(&self) {
+        self.pods_forbidden.set(1);
     }
 }

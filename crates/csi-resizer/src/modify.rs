@@ -1,34 +1,232 @@
-//! Changing the class of attributes of a claim's volume (KEP-3751).
+//! Changing the class of attributes of a claim's volume (KEP-3751): which class ([`decision`]), the status says so
+//! ([`status`]), the call, then volume and status are written.
 
+pub(crate) mod decision;
+pub(crate) mod error;
+pub(crate) mod status;
+
+use std::sync::Arc;
+
+use controller_runtime::EventKind;
 use controller_runtime::discovery::ServedKind;
-use thiserror::Error;
+use csi_client::{CallError, Meaning, Rpc, code_name, meaning};
+use csi_proto::csi::v1::ControllerModifyVolumeRequest;
+use jiff::Timestamp;
+use kube::Api;
+use serde_json::json;
+use storage_kube::annotations::{MODIFY_SECRET_NAME, MODIFY_SECRET_NAMESPACE};
+use storage_kube::credentials;
+use storage_kube::names::ClassName;
+use storage_kube::secret_ref::SecretRef;
+use storage_kube::wire::{ModifyStatus, VolumeAttributesClass};
+use tracing::info;
 
-use crate::error::Disposition;
-use crate::records::ClaimRecord;
+use crate::claim::Step;
+use crate::claim::still_wanted::still_wanted;
+use crate::expand::request::reference;
+use crate::records::{AttributesClassRecord, ClaimRecord};
 use crate::term_context::TermContext;
 use crate::volume::Volume;
+use crate::write::{self, Precondition};
+use decision::{ModifyDecision, decide};
+pub(crate) use error::ModifyError;
 
 /// Whether the API server has the kind. `asked`: the command line leaves the gate alone.
 pub(crate) fn kind(asked: bool) -> ServedKind {
     ServedKind::new("storage.k8s.io/v1", "VolumeAttributesClass", asked)
 }
 
-/// Why a volume has not the class it should have.
-#[derive(Debug, Error)]
-pub(crate) enum ModifyError {}
-
-impl ModifyError {
-    pub(crate) fn disposition(&self) -> Disposition {
-        match *self {}
+/// Gives the volume the class, or does what is left of it. Volumes of the plugin that the driver replaces have no class.
+pub(crate) async fn modify(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ModifyError> {
+    if volume.is_migrated {
+        return Ok(());
     }
+    let result = change(term, claim, volume).await;
+    if let Err(error) = &result
+        && error.is_worth_an_event()
+    {
+        term.tell(claim, EventKind::Warning, "VolumeModifyFailed", error.to_string());
+    }
+    result
+}
 
-    /// Nothing was tried.
-    pub(crate) fn is_withdrawn(&self) -> bool {
-        match *self {}
+async fn change(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ModifyError> {
+    let memory = term.memories.get(&claim.uid);
+    match decide(&claim.class, memory.modify_failed_finally) {
+        ModifyDecision::Nothing => Ok(()),
+        ModifyDecision::RollBack => roll_back(term, claim).await,
+        // The driver has done it before; what is left is to say so.
+        ModifyDecision::GoOn(class) | ModifyDecision::Work(class) if memory.modified.as_ref() == Some(&class) => {
+            record(term, claim, volume, &class).await
+        }
+        ModifyDecision::GoOn(name) => {
+            let class = class(term, &name).await?;
+            call(term, claim, volume, &name, &class).await
+        }
+        ModifyDecision::Work(name) => {
+            let class = match class(term, &name).await {
+                Ok(class) => class,
+                Err(error) => return Err(without_class(term, claim, error).await),
+            };
+            let body = status::in_progress(claim, name.as_str(), Timestamp::now());
+            let Some(claim) = save(term, claim, Precondition::Unchanged, body).await? else { return Ok(()) };
+            let text = format!("external resizer is modifying volume {} with vac {name}", claim.name);
+            term.tell(&claim, EventKind::Normal, "VolumeModify", text);
+            call(term, &claim, volume, &name, &class).await
+        }
     }
 }
 
-/// Gives the volume the class, or does what is left of it.
-pub(crate) async fn modify(_: &TermContext, _: &ClaimRecord, _: &Volume) -> Result<(), ModifyError> {
+/// The class by its name. A class of another driver is none: its parameters mean something else.
+async fn class(term: &TermContext, name: &ClassName) -> Result<Arc<AttributesClassRecord>, ModifyError> {
+    let cached = term.caches.attributes_classes.as_ref().filter(|classes| classes.is_synced());
+    let class = match cached {
+        Some(classes) => classes.get(name),
+        None => live(term, name).await?,
+    };
+    let class = class.ok_or_else(|| ModifyError::ClassMissing { class: name.clone() })?;
+    let own = &term.settings.driver;
+    if class.driver != *own {
+        let driver = class.driver.clone();
+        return Err(ModifyError::OtherDriver { class: name.clone(), driver, own: own.clone() });
+    }
+    Ok(class)
+}
+
+/// Where classes cannot be listed, or were not yet, the API server is asked for this one.
+async fn live(term: &TermContext, name: &ClassName) -> Result<Option<Arc<AttributesClassRecord>>, ModifyError> {
+    let api: Api<VolumeAttributesClass> = Api::all(term.api.clone());
+    match api.get_opt(name.as_str()).await {
+        Ok(found) => Ok(found.map(|class| Arc::new(AttributesClassRecord::of(class)))),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            Err(ModifyError::ClassForbidden { class: name.clone(), reason: status.message.clone() })
+        }
+        Err(source) => Err(ModifyError::ClassUnreadable { class: name.clone(), source: Box::new(source) }),
+    }
+}
+
+/// The status says that the claim waits for its class.
+async fn without_class(term: &TermContext, claim: &ClaimRecord, error: ModifyError) -> ModifyError {
+    let waits = matches!(error, ModifyError::ClassMissing { .. } | ModifyError::OtherDriver { .. });
+    let says_so = claim.class.status.as_ref().is_some_and(|status| status.status == Some(ModifyStatus::Pending));
+    if waits && !says_so {
+        let saved = save(term, claim, Precondition::Unchanged, status::pending()).await;
+        return saved.err().unwrap_or(error);
+    }
+    error
+}
+
+async fn roll_back(term: &TermContext, claim: &ClaimRecord) -> Result<(), ModifyError> {
+    let Some(body) = status::rolled_back(claim) else { return Ok(()) };
+    if save(term, claim, Precondition::SameClaim, body).await?.is_some() {
+        term.tell(claim, EventKind::Normal, "VolumeModifyCanceled", "Cancelled modify.".to_owned());
+    }
     Ok(())
+}
+
+/// Asks the driver; the status says how that ended.
+async fn call(
+    term: &TermContext,
+    claim: &ClaimRecord,
+    volume: &Volume,
+    name: &ClassName,
+    class: &AttributesClassRecord,
+) -> Result<(), ModifyError> {
+    let request = request(term, claim, volume, class).await?;
+    let driver = term.driver.provided(still_wanted(term, claim, Step::Modify)).for_migrated(false);
+    if let Err(source) = driver.controller_modify_volume(request).await {
+        return Err(refused(term, claim, name, source).await);
+    }
+    term.memories.change(&claim.uid, |memory| {
+        memory.modify_failed_finally = false;
+        memory.modified = Some(name.clone());
+    });
+    record(term, claim, volume, name).await
+}
+
+async fn request(
+    term: &TermContext,
+    claim: &ClaimRecord,
+    volume: &Volume,
+    class: &AttributesClassRecord,
+) -> Result<ControllerModifyVolumeRequest, ModifyError> {
+    let csi = volume.object.spec.csi.as_ref().filter(|csi| !csi.volume_handle.is_empty());
+    let csi = csi.ok_or_else(|| ModifyError::NoHandle { volume: claim.volume.clone() })?;
+    let mut request = ControllerModifyVolumeRequest {
+        volume_id: csi.volume_handle.clone(),
+        mutable_parameters: class.parameters.clone().into_iter().collect(),
+        ..ControllerModifyVolumeRequest::default()
+    };
+    if term.settings.extra_modify_metadata {
+        request.mutable_parameters.extend([
+            ("csi.storage.k8s.io/pvc/name".to_owned(), claim.name.to_string()),
+            ("csi.storage.k8s.io/pvc/namespace".to_owned(), claim.namespace.to_string()),
+            ("csi.storage.k8s.io/pv/name".to_owned(), claim.volume.to_string()),
+        ]);
+    }
+    let annotation = |key: &str| {
+        let annotations = volume.object.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(key)).filter(|value| !value.is_empty()).cloned()
+    };
+    let annotated = annotation(MODIFY_SECRET_NAME).zip(annotation(MODIFY_SECRET_NAMESPACE));
+    let annotated = annotated.map(|(name, namespace)| SecretRef { name, namespace });
+    let secret = annotated.or_else(|| csi.controller_expand_secret_ref.clone().map(reference));
+    if let Some(secret) = secret {
+        let content = credentials::fetch(&term.api, &secret).await;
+        let content =
+            content.map_err(|source| ModifyError::Secret { volume: claim.volume.clone(), source: Box::new(source) })?;
+        request.secrets = content.expose();
+    }
+    Ok(request)
+}
+
+async fn refused(term: &TermContext, claim: &ClaimRecord, name: &ClassName, source: CallError) -> ModifyError {
+    if !source.was_sent() {
+        return ModifyError::Call { class: name.clone(), source };
+    }
+    let meaning = meaning(Rpc::ControllerModifyVolume, &source);
+    let is_uncertain = meaning == Meaning::Uncertain;
+    term.memories.change(&claim.uid, |memory| memory.modify_failed_finally = !is_uncertain);
+    let message = match &source {
+        CallError::Status { message, .. } | CallError::Unanswered { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    let failure = status::Failure {
+        code: code_name(source.code()),
+        message: &message,
+        is_uncertain,
+        is_infeasible: meaning == Meaning::Infeasible,
+    };
+    let body = status::failed(claim, name.as_str(), failure, Timestamp::now());
+    if let Err(why) = save(term, claim, Precondition::Unchanged, body).await {
+        info!(claim = %claim.full_name(), err = %why, "the error could not be saved in the status");
+    }
+    ModifyError::Call { class: name.clone(), source }
+}
+
+/// Writes down what the driver has done: the volume, then the claim. Only then it is told.
+async fn record(term: &TermContext, claim: &ClaimRecord, volume: &Volume, name: &ClassName) -> Result<(), ModifyError> {
+    let body = json!({ "spec": { "volumeAttributesClassName": name.as_str() } });
+    write::volume(term, &volume.object, body)
+        .await
+        .map_err(|source| ModifyError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
+    let saved = save(term, claim, Precondition::SameClaim, status::completed(claim, name.as_str())).await?;
+    term.memories.change(&claim.uid, |memory| memory.modified = None);
+    if saved.is_some() {
+        info!(claim = %claim.full_name(), volume = %claim.volume, class = %name, "volume has another class of attributes");
+        let text = format!("external resizer modified volume {} with vac {name} successfully", claim.name);
+        term.tell(claim, EventKind::Normal, "VolumeModifySuccessful", text);
+    }
+    Ok(())
+}
+
+async fn save(
+    term: &TermContext,
+    claim: &ClaimRecord,
+    precondition: Precondition,
+    body: serde_json::Value,
+) -> Result<Option<Arc<ClaimRecord>>, ModifyError> {
+    write::status(term, claim, precondition, body)
+        .await
+        .map_err(|source| ModifyError::SaveStatus { claim: claim.full_name(), source: Box::new(source) })
 }

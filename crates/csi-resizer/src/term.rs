@@ -15,6 +15,7 @@ use crate::caches::Caches;
 use crate::claim::memory::Memories;
 use crate::claim::pace::Pace;
 use crate::claim::sync_claim;
+use crate::expand::in_use::InUse;
 use crate::metrics::ResizerMetrics;
 use crate::settings::Settings;
 use crate::subscriptions::subscribe;
@@ -78,8 +79,10 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         events,
         draining: term.draining(),
         queue: WorkQueue::new(name, settings.backoff, &process.queue_metrics),
-        pace: Pace::new(settings.backoff),
+        pace: Arc::new(Pace::new(settings.backoff)),
         memories: Memories::default(),
+        in_use: InUse::default(),
+        metrics: process.metrics.clone(),
         settings,
     });
     (context, writer)

@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::caches::Caches;
 use crate::claim::memory::Memories;
 use crate::claim::pace::Pace;
+use crate::expand::in_use::InUse;
+use crate::metrics::ResizerMetrics;
 use crate::records::ClaimRecord;
 use crate::settings::Settings;
 
@@ -26,8 +28,10 @@ pub(crate) struct TermContext {
     /// Cancelled when the term starts nothing new.
     pub(crate) draining: CancellationToken,
     pub(crate) queue: WorkQueue<ClaimUid>,
-    pub(crate) pace: Pace,
+    pub(crate) pace: Arc<Pace>,
     pub(crate) memories: Memories,
+    pub(crate) in_use: InUse,
+    pub(crate) metrics: ResizerMetrics,
 }
 
 impl TermContext {
@@ -42,6 +46,7 @@ impl TermContext {
     pub(crate) fn forget(&self, uid: &ClaimUid) {
         self.memories.forget(uid);
         self.pace.forget(uid);
+        self.in_use.unmark(uid);
     }
 
     /// Tells something on the claim.

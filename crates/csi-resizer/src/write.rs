@@ -54,6 +54,11 @@ fn taken_in(term: &TermContext, claim: &ClaimRecord, answer: ClaimProgress) -> O
     Some(record)
 }
 
+/// Whether the object had changed.
+pub(crate) fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 409)
+}
+
 /// Patches a volume. Returns it afterwards.
 pub(crate) async fn volume(
     term: &TermContext,

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use storage_kube::names::ClaimUid;
+use storage_kube::names::{ClaimUid, ClassName};
 
+use crate::expand::Grown;
 use crate::records::ClaimRecord;
 
 /// Of one claim.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Memory {
     /// The API server's answer to the last own write, until the cache has reached it.
     answer: Option<Arc<ClaimRecord>>,
@@ -17,16 +19,22 @@ pub(crate) struct Memory {
     pub(crate) is_foreign: bool,
     /// The last call to grow the volume was answered with an error that leaves nothing behind: the claim may ask for less.
     pub(crate) expand_failed_finally: bool,
+    /// The driver has grown the volume, and not all that follows was written.
+    pub(crate) grown: Option<Grown>,
     /// The driver has said that it cannot grow the volume while it is in use.
     pub(crate) was_in_use: bool,
     /// The last call to modify the volume was answered with an error that leaves nothing behind.
     pub(crate) modify_failed_finally: bool,
+    /// The driver has given the volume this class, and not all that follows was written.
+    pub(crate) modified: Option<ClassName>,
 }
 
 impl Memory {
     fn is_empty(&self) -> bool {
-        let Self { answer, is_foreign, expand_failed_finally, was_in_use, modify_failed_finally } = self;
-        answer.is_none() && !is_foreign && !expand_failed_finally && !was_in_use && !modify_failed_finally
+        let Self { answer, is_foreign, expand_failed_finally, grown, was_in_use, modify_failed_finally, modified } =
+            self;
+        let flags = [is_foreign, expand_failed_finally, was_in_use, modify_failed_finally];
+        answer.is_none() && grown.is_none() && modified.is_none() && !flags.into_iter().any(|flag| *flag)
     }
 }
 

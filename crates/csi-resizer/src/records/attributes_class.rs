@@ -15,6 +15,13 @@ pub(crate) struct AttributesClassRecord {
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
+impl AttributesClassRecord {
+    /// Of a class as the API server has it.
+    pub(crate) fn of(class: VolumeAttributesClass) -> Self {
+        Self { driver: class.driver_name, parameters: class.parameters }
+    }
+}
+
 /// Keeps every class, so that a claim can tell "of another driver" from "not there"; a cluster has few.
 pub(crate) struct AttributesClassProjection;
 
@@ -29,6 +36,6 @@ impl Projection for AttributesClassProjection {
     }
 
     fn project(&self, class: VolumeAttributesClass) -> Option<AttributesClassRecord> {
-        Some(AttributesClassRecord { driver: class.driver_name, parameters: class.parameters })
+        Some(AttributesClassRecord::of(class))
     }
 }
