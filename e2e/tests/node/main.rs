@@ -10,6 +10,7 @@ mod force_deleted;
 mod kinds;
 mod reboot;
 mod registration;
+mod resize;
 mod restarts;
 mod rights;
 mod secrets;
