@@ -26,7 +26,7 @@ async fn a_volume_grows_by_itself() -> Result<()> {
     scene.volume("data", "of 2 MiB", |volume| size(volume) == Some("2Mi")).await?;
     scene.event("data", "VolumeResizeSuccessful", "").await?;
     assert_eq!(scene.course_of(&handle)?, ["ControllerExpandVolume OK"]);
-    assert_eq!(scene.calls_about(&handle)?[0].request["capacity_range"]["required_bytes"], "2097152");
+    assert_eq!(scene.calls_about(&handle)?[0].request["capacity_range"]["required_bytes"], 2 << 20);
     assert_eq!(resizer.process().exit_code()?, None);
     Ok(())
 }
@@ -102,7 +102,7 @@ async fn a_claim_that_grows_on_under_way_gets_its_last_size() -> Result<()> {
         .iter()
         .map(|call| call.request["capacity_range"]["required_bytes"].clone())
         .collect();
-    assert_eq!(asked, [json!("2097152"), json!("3145728")]);
+    assert_eq!(asked, [json!(2 << 20), json!(3 << 20)]);
     Ok(())
 }
 

@@ -37,7 +37,7 @@ async fn next_leader(scene: &ResizeScene) -> Result<Sidecar> {
 }
 
 /// Claim and volume have the size, and the driver was asked for nothing else.
-async fn has(scene: &ResizeScene, handle: &str, size: &str, bytes: &str) -> Result<()> {
+async fn has(scene: &ResizeScene, handle: &str, size: &str, bytes: u64) -> Result<()> {
     let claim = scene.has("data", size).await?;
     assert_eq!(claim.status.as_ref().and_then(allocated), Some(size));
     let volume = scene.volumes().get(&scene.name("data")).await?;
@@ -61,7 +61,7 @@ async fn killed_while_the_driver_grows_the_volume() -> Result<()> {
         let claim = scene.claims().get("data").await?;
         assert_eq!(claim.status.as_ref().and_then(allocated), Some("2Mi"), "written before the call");
         let _second = next_leader(&scene).await?;
-        has(&scene, &handle, "2Mi", "2097152").await?;
+        has(&scene, &handle, "2Mi", 2 << 20).await?;
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ async fn killed_while_the_driver_grows_the_volume_and_lowered_before_the_next_co
     first.process().kill().await?;
     scene.ask("data", "2Mi").await?;
     let _second = next_leader(&scene).await?;
-    has(&scene, &handle, "4Mi", "4194304").await
+    has(&scene, &handle, "4Mi", 4 << 20).await
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn killed_before_the_status_says_that_it_begins() -> Result<()> {
     // Nothing was begun, so less may be asked for.
     scene.ask("data", "2Mi").await?;
     let _second = next_leader(&scene).await?;
-    has(&scene, &handle, "2Mi", "2097152").await
+    has(&scene, &handle, "2Mi", 2 << 20).await
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn killed_between_the_call_and_the_volume_object() -> Result<()> {
     let claim = scene.claims().get("data").await?;
     assert_eq!(claim.status.as_ref().and_then(capacity), Some("1Mi"), "the claim does not say so before the volume");
     let _second = next_leader(&scene).await?;
-    has(&scene, &handle, "2Mi", "2097152").await
+    has(&scene, &handle, "2Mi", 2 << 20).await
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn killed_between_the_volume_object_and_the_status() -> Result<()> {
     let volume = json!(scene.volumes().get(&scene.name("data")).await?);
     assert_eq!(volume["spec"]["capacity"]["storage"], "2Mi");
     let _second = next_leader(&scene).await?;
-    has(&scene, &handle, "2Mi", "2097152").await
+    has(&scene, &handle, "2Mi", 2 << 20).await
 }
 
 /// An answer of the API server that is lost is asked for again; the driver is not.
@@ -174,7 +174,7 @@ async fn the_driver_is_killed_while_it_grows_the_volume() -> Result<()> {
     scene.driver.kill().await?;
     scene.driver.set_flags(&[RESIZES]);
     scene.driver.start_again().await?;
-    has(&scene, &handle, "2Mi", "2097152").await?;
+    has(&scene, &handle, "2Mi", 2 << 20).await?;
     assert_eq!(resizer.process().exit_code()?, None, "no restart");
     Ok(())
 }

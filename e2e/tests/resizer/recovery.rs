@@ -41,7 +41,7 @@ async fn g1_a_size_that_may_have_been_reached_is_asked_for_until_the_driver_deci
     scene.has("data", "4Mi").await?;
     let calls = scene.calls_about(&handle)?;
     let small: Vec<_> =
-        calls.iter().filter(|call| call.request["capacity_range"]["required_bytes"] != "4194304").collect();
+        calls.iter().filter(|call| call.request["capacity_range"]["required_bytes"] != 4 << 20).collect();
     assert!(small.is_empty(), "less than may have been reached: {small:#?}");
     Ok(())
 }

@@ -16,6 +16,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("disabled_metrics_total", "about the Go metrics registry"),
     ("hidden_metrics_total", "about the Go metrics registry"),
     ("cardinality_enforcement_unexpected_categorizations_total", "about the Go metrics registry"),
+    ("apiserver_*", "of an API server's packages that are linked in and not used"),
+    ("aggregator_discovery_*", "of an API server's packages that are linked in and not used"),
     ("process_network_*", "counts what the whole network namespace sends and receives"),
     ("process_virtual_memory_max_bytes", "the limit is not used by anything here"),
 ];
