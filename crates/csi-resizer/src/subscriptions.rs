@@ -8,7 +8,7 @@ use std::sync::Arc;
 use controller_runtime::{Change, Subscription};
 
 use crate::claim::Step;
-use crate::records::{AttributesClassProjection, ClaimProjection};
+use crate::records::{AnnotatedVolumeProjection, AttributesClassProjection, ClaimProjection};
 use crate::term_context::TermContext;
 
 /// Subscribes a term to the caches; dropped with the term.
@@ -16,12 +16,25 @@ pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     let mut subscriptions = vec![term.caches.claims.subscribe_for(term, claim_changed)];
     subscriptions
         .extend(term.caches.attributes_classes.as_ref().map(|classes| classes.subscribe_for(term, class_changed)));
+    let annotated = term.caches.annotated_volumes.as_ref();
+    subscriptions.extend(annotated.map(|volumes| volumes.subscribe_for(term, annotated_volume_changed)));
     subscriptions
+}
+
+fn annotated_volume_changed(term: &TermContext, change: &Change<'_, AnnotatedVolumeProjection>) {
+    if change.new.is_some() && change.old != change.new {
+        term.annotated.add(change.key.clone());
+    }
 }
 
 fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
     let Some(new) = change.new else {
         term.forget(change.key);
+        if let (Some(old), Some(volumes)) = (change.old, &term.caches.annotated_volumes)
+            && volumes.get(&old.volume).is_some()
+        {
+            term.annotated.add(old.volume.clone());
+        }
         return;
     };
     let own = term.memories.seen(new);

@@ -1,5 +1,6 @@
 //! The resizer between a fake API server and a fake driver, all on the runtime of the test.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -7,9 +8,14 @@ use std::time::Duration;
 use controller_runtime::{Backoff, Health, Tasks, WorkQueueMetrics, lead};
 use csi_client::{CallMetrics, Driver, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
+use csi_proto::csi::v1::node_service_capability::{self, rpc::Type as NodeRpc};
+use csi_proto::csi::v1::{
+    ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerModifyVolumeRequest,
+    ControllerModifyVolumeResponse, NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeServiceCapability,
+};
 use fake_apiserver::FakeApiServer;
-use fake_driver::{FakeDriver, Identity};
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use fake_driver::{FakeDriver, Identity, Rpc, Step};
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -27,7 +33,7 @@ use crate::term::{Process, context, work_in};
 use crate::term_context::TermContext;
 
 /// Longest wait of a test, on the paused clock.
-pub(super) const PATIENCE: Duration = Duration::from_hours(3);
+pub(super) const PATIENCE: Duration = Duration::from_mins(20);
 
 /// The defaults of the command line.
 pub(super) fn config() -> Config {
@@ -65,7 +71,7 @@ impl Scene {
 
     /// Starts with other flags or another driver.
     pub(super) async fn with(config: Config, identity: impl FnOnce(&mut Identity)) -> Self {
-        Self::build(config, identity, |_, _| (), false).await
+        Self::build(FakeApiServer::new(), config, identity, |_, _| ()).await
     }
 
     /// Starts with what `prepare` has done before.
@@ -74,22 +80,28 @@ impl Scene {
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
     ) -> Self {
-        Self::build(config, identity, prepare, false).await
+        Self::build(FakeApiServer::new(), config, identity, prepare).await
+    }
+
+    /// Another process over what one has left.
+    pub(super) async fn over(api: FakeApiServer, config: Config) -> Self {
+        Self::build(api, config, |_| (), |_, _| ()).await
     }
 
     async fn build(
+        api: FakeApiServer,
         config: Config,
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
-        elects: bool,
     ) -> Self {
-        let api = FakeApiServer::new();
         let driver = FakeDriver::start().await;
         driver.configure(|driver| {
             driver.name = DRIVER.to_owned();
             driver.controller_capabilities = vec![ControllerRpc::ExpandVolume, ControllerRpc::ModifyVolume];
             identity(driver);
         });
+        driver.script_always(Rpc::ControllerExpandVolume, || grown(AS_ASKED, true));
+        driver.script_always(Rpc::ControllerModifyVolume, modified);
         prepare(&api, &driver);
         let registry = prometheus::Registry::new();
         let tasks = Tasks::new();
@@ -113,7 +125,7 @@ impl Scene {
             events_client: api.client(),
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
             metrics: ResizerMetrics::register(&registry).unwrap(),
-            elects,
+            elects: false,
         });
         let shutdown = CancellationToken::new();
         let (end, ended) = oneshot::channel();
@@ -147,25 +159,126 @@ impl Scene {
         (self.api, self.driver)
     }
 
-    pub(super) fn add_claim(&self, claim: Value) {
-        self.api.create_json::<PersistentVolumeClaim>(claim);
-    }
-
-    pub(super) fn add_volume(&self, volume: Value) {
-        self.api.create_json::<PersistentVolume>(volume);
+    pub(super) fn add(&self, claim: Value, volume: Value) {
+        create(&self.api, claim, volume);
     }
 
     pub(super) fn add_attributes_class(&self, class: Value) {
         self.api.create_json::<VolumeAttributesClass>(class);
     }
+}
 
-    /// The claim of [`super::objects`] as the API server has it.
-    pub(super) fn claim(&self) -> PersistentVolumeClaim {
-        self.api.get(NAMESPACE, CLAIM).expect("the claim is there")
+/// Creates a claim and its volume, which name each other: the API server gives the claim its UID.
+pub(super) fn create(api: &FakeApiServer, claim: Value, mut volume: Value) {
+    let stands_for = claim["metadata"]["uid"].clone();
+    let claim = api.create_json::<PersistentVolumeClaim>(claim);
+    if volume["spec"]["claimRef"]["uid"] == stands_for {
+        volume["spec"]["claimRef"]["uid"] = claim["metadata"]["uid"].clone();
+    }
+    api.create_json::<PersistentVolume>(volume);
+}
+
+/// What the driver answers to a request for more.
+pub(super) fn grown(bytes: i64, node_expansion_required: bool) -> Step {
+    Step::respond(move |request: &ControllerExpandVolumeRequest| {
+        let asked = request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
+        let capacity_bytes = if bytes == AS_ASKED { asked } else { bytes };
+        Ok(ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required })
+    })
+}
+
+/// What the node service can do.
+pub(super) fn node_expands(expands: bool) -> Step {
+    Step::respond(move |_: &NodeGetCapabilitiesRequest| {
+        let rpc = node_service_capability::Rpc { r#type: NodeRpc::ExpandVolume.into() };
+        let capability = NodeServiceCapability { r#type: Some(node_service_capability::Type::Rpc(rpc)) };
+        let capabilities = if expands { vec![capability] } else { Vec::new() };
+        Ok(NodeGetCapabilitiesResponse { capabilities })
+    })
+}
+
+/// Whatever is asked for is done.
+pub(super) fn modified() -> Step {
+    Step::respond(|_: &ControllerModifyVolumeRequest| Ok(ControllerModifyVolumeResponse {}))
+}
+
+/// For [`grown`]: as many bytes as were asked for.
+pub(super) const AS_ASKED: i64 = -1;
+
+impl Scene {
+    /// Lets time go by.
+    pub(super) async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
     }
 
-    /// The volume of [`super::objects`] as the API server has it.
-    pub(super) fn volume(&self) -> PersistentVolume {
-        self.api.get("", VOLUME).expect("the volume is there")
+    /// Waits until `done` holds.
+    pub(super) async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        let poll = async {
+            while !done(self) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, poll).await.unwrap_or_else(|_| panic!("no {what}"));
+    }
+
+    /// Sizes the driver was asked for, in bytes.
+    pub(super) fn sizes(&self) -> Vec<i64> {
+        let requests: Vec<ControllerExpandVolumeRequest> = self.driver.requests();
+        requests.into_iter().map(|request| request.capacity_range.map_or(0, |range| range.required_bytes)).collect()
+    }
+
+    /// `mutable_parameters` the driver was asked for.
+    pub(super) fn modified(&self) -> Vec<BTreeMap<String, String>> {
+        let requests: Vec<ControllerModifyVolumeRequest> = self.driver.requests();
+        requests.into_iter().map(|request| request.mutable_parameters.into_iter().collect()).collect()
+    }
+
+    /// The claim of [`super::objects`] as JSON.
+    pub(super) fn claim_json(&self) -> Value {
+        self.api.get_json::<PersistentVolumeClaim>(NAMESPACE, CLAIM).expect("the claim is there")
+    }
+
+    pub(super) fn volume_json(&self) -> Value {
+        self.api.get_json::<PersistentVolume>(None, VOLUME).expect("the volume is there")
+    }
+
+    /// As a user or a controller changes the claim.
+    pub(super) fn change_claim(&self, change: Value) {
+        self.api.merge::<PersistentVolumeClaim>(NAMESPACE, CLAIM, &change);
+    }
+
+    /// `status.allocatedResourceStatuses.storage`; empty when it is absent.
+    pub(super) fn resize_status(&self) -> String {
+        self.claim_json()["status"]["allocatedResourceStatuses"]["storage"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Types of `status.conditions`.
+    pub(super) fn conditions(&self) -> Vec<String> {
+        let claim = self.claim_json();
+        let conditions = claim["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().map(|condition| condition["type"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Events in order, `reason: message`; repeated ones are one.
+    pub(super) fn events(&self) -> Vec<String> {
+        let mut events: Vec<Event> = self.api.list();
+        events.sort_by_key(|event| {
+            event.metadata.resource_version.as_deref().and_then(|version| version.parse::<u64>().ok())
+        });
+        let text =
+            |event: Event| format!("{}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default());
+        events.into_iter().map(text).collect()
+    }
+
+    /// Reasons of the events, in no order.
+    pub(super) fn reasons(&self) -> BTreeSet<String> {
+        self.events().iter().filter_map(|event| Some(event.split_once(':')?.0.to_owned())).collect()
+    }
+
+    /// Writes to claims and volumes so far: the resource, and what of it.
+    pub(super) fn writes(&self) -> Vec<String> {
+        let requests = self.api.requests();
+        let patches = requests.iter().filter(|request| request.verb == "patch" && request.resource != "events");
+        patches.map(|request| format!("{} {}", request.resource, request.subresource).trim_end().to_owned()).collect()
     }
 }
