@@ -4,6 +4,7 @@
 
 mod flags;
 mod growing;
+mod modifying;
 mod objects;
 mod scene;
 mod sizes;
