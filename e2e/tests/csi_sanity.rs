@@ -116,7 +116,7 @@ async fn everything_the_driver_can_advertise_passes() {
         "NodePublishVolume",
         "NodeUnpublishVolume",
         "NodeGetVolumeStats",
-        "ControllerExpandVolume",
+        "ExpandVolume [Controller Server]",
         "NodeExpandVolume",
     ] {
         assert!(passed(&specs, service) > 0, "nothing of {service} was tested");
