@@ -1,6 +1,6 @@
 //! Flags, and the checked configuration made of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -51,20 +51,25 @@ pub struct Args {
 
     /// Capabilities to advertise, separated by commas; also known: `PUBLISH_UNPUBLISH_VOLUME`, `PUBLISH_READONLY`,
     /// `LIST_VOLUMES_PUBLISHED_NODES`, `GET_CAPACITY`, `CREATE_DELETE_SNAPSHOT`, `LIST_SNAPSHOTS`, `GET_SNAPSHOT`,
-    /// `CLONE_VOLUME`, `MODIFY_VOLUME`, `VOLUME_ACCESSIBILITY_CONSTRAINTS` (comes with --topology),
-    /// `SINGLE_NODE_MULTI_WRITER`, and of the node `STAGE_UNSTAGE_VOLUME`, `GET_VOLUME_STATS`.
+    /// `CLONE_VOLUME`, `MODIFY_VOLUME`, `EXPAND_VOLUME`, `VOLUME_EXPANSION_OFFLINE`, `VOLUME_ACCESSIBILITY_CONSTRAINTS`
+    /// (comes with --topology), `SINGLE_NODE_MULTI_WRITER`, and of the node `STAGE_UNSTAGE_VOLUME`, `GET_VOLUME_STATS`,
+    /// `NODE_EXPAND_VOLUME`.
     #[arg(long, value_name = "LIST", default_value = capabilities::DEFAULT)]
     pub capabilities: String,
 
-    /// A parameter that `MODIFY_VOLUME` lets a VolumeAttributesClass set, may be repeated; others are
-    /// `INVALID_ARGUMENT`. Values are recorded and have no effect.
-    #[arg(long = "mutable-parameter", value_name = "KEY", default_values = ["iops", "throughput"])]
+    /// A parameter that `MODIFY_VOLUME` lets a VolumeAttributesClass set, as KEY or as KEY=VALUE,VALUE with the values it
+    /// may have; may be repeated. Others are `INVALID_ARGUMENT`. Values are recorded and have no effect.
+    #[arg(long = "mutable-parameter", value_name = "KEY[=VALUES]", default_values = ["iops", "throughput"])]
     pub mutable_parameters: Vec<String>,
 
     /// Bytes all volumes and snapshots may take together; without it, CreateVolume has no limit and `GetCapacity` asks
     /// the file system.
     #[arg(long, value_name = "BYTES")]
     pub capacity: Option<i64>,
+
+    /// Bytes one volume may have: more is `OUT_OF_RANGE` for CreateVolume and ControllerExpandVolume.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i64).range(1..))]
+    pub max_volume_size: Option<i64>,
 
     /// Makes calls slow or fail, may be repeated: RPC:KEY=VALUE,... with the keys delay=TIME (before the work),
     /// answer-delay=TIME (after the work), code=CODE (instead of the work), after=CODE (the work is done, then the
@@ -103,10 +108,12 @@ pub struct Config {
     pub places: Places,
     /// What is advertised.
     pub capabilities: Capabilities,
-    /// Keys of mutable parameters.
-    pub mutable_parameters: BTreeSet<String>,
+    /// Mutable parameters: keys with the values they may have, none for any.
+    pub mutable_parameters: BTreeMap<String, Vec<String>>,
     /// Limit on the bytes of all volumes and snapshots together.
     pub capacity: Option<i64>,
+    /// Limit on the bytes of one volume.
+    pub max_volume_size: Option<i64>,
     /// Injected faults, first match wins.
     pub faults: Vec<Fault>,
     /// Journal file.
@@ -138,11 +145,12 @@ impl TryFrom<&Args> for Config {
             topology,
             places,
             capabilities,
-            mutable_parameters: args.mutable_parameters.iter().cloned().collect(),
+            mutable_parameters: args.mutable_parameters.iter().map(|flag| mutable_parameter(flag)).collect(),
             capacity: args
                 .capacity
                 .map(|bytes| if bytes < 0 { Err(Error::Capacity(bytes)) } else { Ok(bytes) })
                 .transpose()?,
+            max_volume_size: args.max_volume_size,
             faults: faults.collect::<Result<_, _>>()?,
             journal: args.journal.clone(),
         })
@@ -156,6 +164,12 @@ fn socket_path(endpoint: &str) -> Result<PathBuf, Error> {
     } else {
         Err(Error::Endpoint(endpoint.to_owned()))
     }
+}
+
+fn mutable_parameter(flag: &str) -> (String, Vec<String>) {
+    let (key, values) = flag.split_once('=').unwrap_or((flag, ""));
+    let values = values.split(',').filter(|value| !value.is_empty());
+    (key.to_owned(), values.map(str::to_owned).collect())
 }
 
 fn known_topologies(flags: &[String]) -> Result<Vec<Topology>, Error> {
@@ -221,6 +235,7 @@ mod tests {
                 "without --topology or --known-topology",
             ),
             (["--max-volumes-per-node", "0"], "--max-volumes-per-node"),
+            (["--max-volume-size", "0"], "--max-volume-size"),
         ] {
             let message = config(&flags).unwrap_err();
             assert!(message.contains(part), "{message}");

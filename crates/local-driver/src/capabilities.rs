@@ -36,6 +36,10 @@ pub enum Capability {
     CloneVolume,
     /// ControllerModifyVolume, and mutable parameters of CreateVolume.
     ModifyVolume,
+    /// ControllerExpandVolume.
+    ExpandVolume,
+    /// Volumes grow only while they are used nowhere: `VolumeExpansion.OFFLINE` of the plugin, which is `ONLINE` otherwise.
+    VolumeExpansionOffline,
     /// Volumes have a topology, a capability of the plugin. A driver with a topology has it, listed or not.
     VolumeAccessibilityConstraints,
     /// The access modes `SINGLE_NODE_SINGLE_WRITER` and `SINGLE_NODE_MULTI_WRITER` (alpha in CSI 1.13), a capability
@@ -45,15 +49,18 @@ pub enum Capability {
     StageUnstageVolume,
     /// `NodeGetVolumeStats`.
     GetVolumeStats,
+    /// NodeExpandVolume: `EXPAND_VOLUME` of the node, under a name that tells it from that of the controller.
+    NodeExpandVolume,
 }
 
 use Capability::{
-    CloneVolume, ControllerService, CreateDeleteSnapshot, CreateDeleteVolume, GetCapacity, GetSnapshot, GetVolume,
-    GetVolumeStats, ListSnapshots, ListVolumes, ListVolumesPublishedNodes, ModifyVolume, PublishReadonly,
-    PublishUnpublishVolume, SingleNodeMultiWriter, StageUnstageVolume, VolumeAccessibilityConstraints,
+    CloneVolume, ControllerService, CreateDeleteSnapshot, CreateDeleteVolume, ExpandVolume, GetCapacity, GetSnapshot,
+    GetVolume, GetVolumeStats, ListSnapshots, ListVolumes, ListVolumesPublishedNodes, ModifyVolume, NodeExpandVolume,
+    PublishReadonly, PublishUnpublishVolume, SingleNodeMultiWriter, StageUnstageVolume, VolumeAccessibilityConstraints,
+    VolumeExpansionOffline,
 };
 
-const ALL: [Capability; 17] = [
+const ALL: [Capability; 20] = [
     ControllerService,
     CreateDeleteVolume,
     PublishUnpublishVolume,
@@ -67,10 +74,13 @@ const ALL: [Capability; 17] = [
     GetSnapshot,
     CloneVolume,
     ModifyVolume,
+    ExpandVolume,
+    VolumeExpansionOffline,
     VolumeAccessibilityConstraints,
     SingleNodeMultiWriter,
     StageUnstageVolume,
     GetVolumeStats,
+    NodeExpandVolume,
 ];
 
 /// Advertised unless `--capabilities` says otherwise.
@@ -93,16 +103,24 @@ impl Capability {
             GetSnapshot => "GET_SNAPSHOT",
             CloneVolume => "CLONE_VOLUME",
             ModifyVolume => "MODIFY_VOLUME",
+            ExpandVolume => "EXPAND_VOLUME",
+            VolumeExpansionOffline => "VOLUME_EXPANSION_OFFLINE",
             VolumeAccessibilityConstraints => "VOLUME_ACCESSIBILITY_CONSTRAINTS",
             SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
             StageUnstageVolume => "STAGE_UNSTAGE_VOLUME",
             GetVolumeStats => "GET_VOLUME_STATS",
+            NodeExpandVolume => "NODE_EXPAND_VOLUME",
         }
     }
 
     const fn of_controller(self) -> Option<ControllerCapability> {
         match self {
-            ControllerService | VolumeAccessibilityConstraints | StageUnstageVolume | GetVolumeStats => None,
+            ControllerService
+            | VolumeExpansionOffline
+            | VolumeAccessibilityConstraints
+            | StageUnstageVolume
+            | GetVolumeStats
+            | NodeExpandVolume => None,
             CreateDeleteVolume => Some(ControllerCapability::CreateDeleteVolume),
             PublishUnpublishVolume => Some(ControllerCapability::PublishUnpublishVolume),
             PublishReadonly => Some(ControllerCapability::PublishReadonly),
@@ -115,6 +133,7 @@ impl Capability {
             GetSnapshot => Some(ControllerCapability::GetSnapshot),
             CloneVolume => Some(ControllerCapability::CloneVolume),
             ModifyVolume => Some(ControllerCapability::ModifyVolume),
+            ExpandVolume => Some(ControllerCapability::ExpandVolume),
             SingleNodeMultiWriter => Some(ControllerCapability::SingleNodeMultiWriter),
         }
     }
@@ -123,6 +142,7 @@ impl Capability {
         match self {
             StageUnstageVolume => Some(NodeCapability::StageUnstageVolume),
             GetVolumeStats => Some(NodeCapability::GetVolumeStats),
+            NodeExpandVolume => Some(NodeCapability::ExpandVolume),
             SingleNodeMultiWriter => Some(NodeCapability::SingleNodeMultiWriter),
             ControllerService
             | CreateDeleteVolume
@@ -137,6 +157,8 @@ impl Capability {
             | GetSnapshot
             | CloneVolume
             | ModifyVolume
+            | ExpandVolume
+            | VolumeExpansionOffline
             | VolumeAccessibilityConstraints => None,
         }
     }
@@ -144,7 +166,7 @@ impl Capability {
     /// The capability without which this one says nothing.
     const fn needs(self) -> Option<Self> {
         match self {
-            ControllerService | StageUnstageVolume | GetVolumeStats => None,
+            ControllerService | StageUnstageVolume | GetVolumeStats | NodeExpandVolume => None,
             PublishReadonly => Some(PublishUnpublishVolume),
             ListVolumesPublishedNodes => Some(ListVolumes),
             CloneVolume => Some(CreateDeleteVolume),
@@ -157,6 +179,8 @@ impl Capability {
             | ListSnapshots
             | GetSnapshot
             | ModifyVolume
+            | ExpandVolume
+            | VolumeExpansionOffline
             | VolumeAccessibilityConstraints
             | SingleNodeMultiWriter => Some(ControllerService),
         }
@@ -214,7 +238,7 @@ mod tests {
 
     #[test]
     fn unknown_and_unimplemented_names_are_refused_with_the_known_ones() {
-        for name in ["LIST_VOLUME", "EXPAND_VOLUME", "list_volumes"] {
+        for name in ["LIST_VOLUME", "PUBLISH", "list_volumes"] {
             let message = Capabilities::parse(name).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains("GET_VOLUME, GET_CAPACITY"), "{message}");
         }
@@ -241,6 +265,6 @@ mod tests {
         assert_eq!(capabilities.of_controller().count(), 0);
         assert!(capabilities.of_node().eq([NodeCapability::StageUnstageVolume, NodeCapability::GetVolumeStats]));
         let all = Capabilities::parse(&ALL.map(Capability::name).join(",")).unwrap();
-        assert_eq!((all.of_controller().count(), all.of_node().count()), (13, 3));
+        assert_eq!((all.of_controller().count(), all.of_node().count()), (14, 4));
     }
 }

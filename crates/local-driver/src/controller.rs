@@ -1,6 +1,7 @@
 //! The Controller service: requests checked, volumes asked of the state, results as CSI says.
 
 mod create_volume;
+mod expand_volume;
 mod mutable_parameters;
 mod page;
 mod publish_volume;
@@ -15,7 +16,8 @@ use tonic::Status;
 
 use crate::calls::serve_calls;
 use crate::capabilities::{Capabilities, Capability};
-use crate::state::{ContentSource, NodeId, Record, Snapshots, StateError, VolumeId, Volumes};
+use crate::node;
+use crate::state::{ContentSource, NodeId, Record, Snapshots, StateError, VolumeId, Volumes, Wanted};
 use crate::topology::{Places, Topology};
 use crate::volume_capability;
 use page::Page;
@@ -32,7 +34,9 @@ pub(crate) struct ControllerService {
     pub(crate) max_volumes_per_node: Option<u32>,
     pub(crate) places: Places,
     /// Keys that may be changed.
-    pub(crate) mutable_parameters: BTreeSet<String>,
+    pub(crate) mutable_parameters: mutable_parameters::Known,
+    /// Bytes one volume may have.
+    pub(crate) max_volume_size: Option<i64>,
     pub(crate) snapshots: Snapshots,
 }
 
@@ -54,12 +58,12 @@ serve_calls! {
         controller_unpublish_volume ControllerUnpublishVolume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
         create_snapshot CreateSnapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
         delete_snapshot DeleteSnapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
+        controller_expand_volume ControllerExpandVolume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
         controller_modify_volume ControllerModifyVolume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
     }
     refuses {
         controller_list_volume_health ControllerListVolumeHealth(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
         controller_get_volume_health ControllerGetVolumeHealth(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
-        controller_expand_volume ControllerExpandVolume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
     }
 }
 
@@ -74,6 +78,7 @@ impl ControllerService {
     async fn create_volume(&self, request: &csi::CreateVolumeRequest) -> Result<csi::CreateVolumeResponse, Status> {
         self.require(Capability::CreateDeleteVolume)?;
         let wanted = create_volume::check(request, &self.capabilities, &self.places, &self.mutable_parameters)?;
+        let wanted = Wanted { size: expand_volume::within(wanted.size, self.max_volume_size)?, ..wanted };
         let record = self.volumes.create(wanted, &self.snapshots).await?;
         Ok(csi::CreateVolumeResponse { volume: Some(self.described(&record)) })
     }
@@ -93,7 +98,7 @@ impl ControllerService {
         let wanted = publish_volume::check(request, &self.capabilities)?;
         let record = self.existing(&wanted.id)?;
         publish_volume::check_node(&wanted.publication.node_id, &self.node_id, &self.known_nodes)?;
-        if wanted.access != record.access {
+        if wanted.access != record.access.as_used() {
             let message = format!("volume {} is a {} volume, not a {} one", record.id, record.access, wanted.access);
             return Err(Status::invalid_argument(message));
         }
@@ -114,12 +119,36 @@ impl ControllerService {
         Ok(csi::ControllerUnpublishVolumeResponse {})
     }
 
+    /// Without node expansion all is done here: the volumes are on this machine.
+    async fn controller_expand_volume(
+        &self,
+        request: &csi::ControllerExpandVolumeRequest,
+    ) -> Result<csi::ControllerExpandVolumeResponse, Status> {
+        self.require(Capability::ExpandVolume)?;
+        let wanted = expand_volume::check(request, &self.capabilities, self.max_volume_size)?;
+        let record = self.existing(&wanted.id)?;
+        if let Some(access) = wanted.access.filter(|access| *access != record.access.as_used()) {
+            let message = format!("volume {} is a {} volume, not a {access} one", record.id, record.access);
+            return Err(Status::invalid_argument(message));
+        }
+        let offline = self.capabilities.has(Capability::VolumeExpansionOffline);
+        let record = self.volumes.expand(&wanted.id, wanted.size, offline).await?;
+        let node_expansion_required = self.capabilities.has(Capability::NodeExpandVolume);
+        if !node_expansion_required {
+            node::expand_here(&self.volumes, &wanted.id).await?;
+        }
+        Ok(csi::ControllerExpandVolumeResponse { capacity_bytes: record.capacity_bytes, node_expansion_required })
+    }
+
     async fn controller_modify_volume(
         &self,
         request: &csi::ControllerModifyVolumeRequest,
     ) -> Result<csi::ControllerModifyVolumeResponse, Status> {
         self.require(Capability::ModifyVolume)?;
         let id = volume_id("volume_id", &request.volume_id)?;
+        if request.mutable_parameters.is_empty() {
+            return Err(Status::invalid_argument("mutable_parameters are required"));
+        }
         mutable_parameters::check(&request.mutable_parameters, &self.mutable_parameters)?;
         self.volumes.modify(&id, request.mutable_parameters.clone()).await?;
         Ok(csi::ControllerModifyVolumeResponse {})
@@ -152,7 +181,9 @@ impl ControllerService {
         let access = volume_capability::access(&request.volume_capabilities, &self.capabilities);
         let refusal = match access {
             Err(status) => Some(status.message().to_owned()),
-            Ok(access) if access != record.access => Some(format!("volume {id} is a {} volume", record.access)),
+            Ok(access) if access != record.access.as_used() => {
+                Some(format!("volume {id} is a {} volume", record.access))
+            }
             Ok(_) => mutable_parameters::check_supported(
                 &request.mutable_parameters,
                 &self.mutable_parameters,
@@ -213,7 +244,7 @@ impl ControllerService {
         let available = if possible { self.volumes.available()? } else { 0 };
         Ok(csi::GetCapacityResponse {
             available_capacity: available,
-            maximum_volume_size: Some(available),
+            maximum_volume_size: Some(available.min(self.max_volume_size.unwrap_or(i64::MAX))),
             minimum_volume_size: None,
         })
     }

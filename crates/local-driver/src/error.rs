@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::program::ProgramError;
+
 /// An error that ends the process; each names the object and the cure.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it; fields are what the messages name")]
@@ -37,6 +39,8 @@ pub enum Error {
     StateInUse(PathBuf),
     #[error("{action} {path}: {source}: check the permissions and the space of --state-dir")]
     State { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("no file system can be made in {path}: {source}")]
+    FileSystem { path: PathBuf, source: ProgramError },
     #[error("record {path} cannot be read ({reason}): restore the file, or move it away to give up what it is of")]
     Record { path: PathBuf, reason: String },
     #[error("journal {path}: {source}: give --journal a file in a writable directory")]

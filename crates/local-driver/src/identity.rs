@@ -49,13 +49,22 @@ impl IdentityService {
         &self,
         _: &csi::GetPluginCapabilitiesRequest,
     ) -> Result<csi::GetPluginCapabilitiesResponse, Status> {
+        use plugin_capability::volume_expansion;
         let capability = |service: PluginService| csi::PluginCapability {
             r#type: Some(plugin_capability::Type::Service(plugin_capability::Service { r#type: service.into() })),
         };
         let controller =
             self.capabilities.has(Capability::ControllerService).then_some(PluginService::ControllerService);
         let topology = self.with_topology.then_some(PluginService::VolumeAccessibilityConstraints);
-        let capabilities = controller.into_iter().chain(topology).map(capability).collect();
+        let services = controller.into_iter().chain(topology).map(capability);
+        let growing = [Capability::ExpandVolume, Capability::NodeExpandVolume];
+        let expansion = growing.iter().any(|one| self.capabilities.has(*one)).then(|| {
+            let offline = self.capabilities.has(Capability::VolumeExpansionOffline);
+            let how = if offline { volume_expansion::Type::Offline } else { volume_expansion::Type::Online };
+            let expansion = plugin_capability::VolumeExpansion { r#type: how.into() };
+            csi::PluginCapability { r#type: Some(plugin_capability::Type::VolumeExpansion(expansion)) }
+        });
+        let capabilities = services.chain(expansion).collect();
         Ok(csi::GetPluginCapabilitiesResponse { capabilities })
     }
 

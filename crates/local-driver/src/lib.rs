@@ -8,7 +8,7 @@
 //! begun is finished at the next start at the latest; what is mounted is found again; no secret is stored, logged or
 //! journalled.
 //!
-//! Not guaranteed: the size of a mount volume is reported, not enforced; a copy of a mount volume that is written to
+//! Not guaranteed: the size of a mount volume that is a directory is reported, not enforced; a copy of a mount volume that is written to
 //! meanwhile shows each file at another moment; a volume is lost with the node.
 
 mod args;
@@ -18,10 +18,12 @@ mod controller;
 mod error;
 mod fault;
 mod identity;
+mod image;
 mod journal;
 mod loop_device;
 mod mount_table;
 mod node;
+mod program;
 mod server;
 mod state;
 mod topology;
@@ -33,5 +35,6 @@ pub use capabilities::{Capabilities, Capability};
 pub use error::Error;
 pub use fault::Fault;
 pub use journal::JournalLine;
+pub use program::ProgramError;
 pub use server::run;
 pub use topology::{Places, Topology};

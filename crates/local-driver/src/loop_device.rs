@@ -11,9 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::program::{ProgramError, run};
 use crate::state::VolumeId;
 
 const SYS_BLOCK: &str = "/sys/block";
+/// The package that has losetup.
+const PACKAGE: &str = "util-linux";
 
 /// A loop device with a block volume behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,22 +37,6 @@ impl LoopDevice {
     /// Whether it can be given to somebody.
     pub(crate) fn stays(&self) -> bool {
         !self.going
-    }
-}
-
-/// Why losetup did not do it.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LosetupError {
-    #[error("losetup cannot be run ({0}): install util-linux, in its own image too")]
-    Missing(#[source] io::Error),
-    #[error("losetup: {0}")]
-    Failed(String),
-}
-
-impl LosetupError {
-    /// Whether the privilege was missing. losetup tells it by text alone.
-    pub(crate) fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Failed(text) if text.contains("ermission denied") || text.contains("not permitted"))
     }
 }
 
@@ -86,29 +73,28 @@ fn is_disk_of(backing_file: &[u8], id: &VolumeId) -> bool {
 }
 
 /// Attaches the file to a free device.
-pub(crate) fn attach(disk: &Path, readonly: bool) -> Result<(), LosetupError> {
+pub(crate) fn attach(disk: &Path, readonly: bool) -> Result<(), ProgramError> {
     let mut losetup = Command::new("losetup");
     losetup.arg("--find");
     if readonly {
         losetup.arg("--read-only");
     }
     losetup.arg("--").arg(disk);
-    run(losetup)
+    run(losetup, PACKAGE)
 }
 
 /// Detaches the device; while somebody has it open it stays, and goes with the last one.
-pub(crate) fn detach(device: &LoopDevice) -> Result<(), LosetupError> {
+pub(crate) fn detach(device: &LoopDevice) -> Result<(), ProgramError> {
     let mut losetup = Command::new("losetup");
     losetup.arg("--detach").arg(device.path());
-    run(losetup)
+    run(losetup, PACKAGE)
 }
 
-fn run(mut losetup: Command) -> Result<(), LosetupError> {
-    let output = losetup.env("LC_ALL", "C").output().map_err(LosetupError::Missing)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(LosetupError::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+/// Gives the device the size that its file has meanwhile.
+pub(crate) fn refresh(device: &LoopDevice) -> Result<(), ProgramError> {
+    let mut losetup = Command::new("losetup");
+    losetup.arg("--set-capacity").arg(device.path());
+    run(losetup, PACKAGE)
 }
 
 #[cfg(test)]
@@ -140,13 +126,5 @@ mod tests {
             devices.iter().map(|one| (one.path().display().to_string(), one.readonly, one.stays())).collect();
         assert_eq!(seen, [("/dev/loop1".to_owned(), false, true), ("/dev/loop2".to_owned(), true, false)]);
         assert!(attached_below(&sys.path().join("none"), &VolumeId::from("4f9b")).unwrap().is_empty());
-    }
-
-    #[test]
-    fn a_missing_privilege_is_told_apart() {
-        let failed = |text: &str| LosetupError::Failed(text.to_owned()).is_forbidden();
-        assert!(failed("losetup: /dev/loop0: failed to set up loop device: Operation not permitted"));
-        assert!(failed("losetup: cannot find an unused loop device: Permission denied"));
-        assert!(!failed("losetup: cannot find an unused loop device: No such device"));
     }
 }

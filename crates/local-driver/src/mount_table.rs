@@ -16,6 +16,9 @@ use crate::state::VolumeId;
 /// proc_pid_mountinfo(5).
 const MOUNTINFO: &str = "/proc/self/mountinfo";
 
+/// Name of the directory, beside the image of a volume, where its file system is mounted.
+pub(crate) const FILE_SYSTEM: &str = "fs";
+
 /// One mount of this process' mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
@@ -61,6 +64,12 @@ impl MountTable {
     /// The mounts of one file of `/dev`.
     pub(crate) fn of_device<'a>(&'a self, name: &'a OsStr) -> impl Iterator<Item = &'a Mount> {
         self.0.iter().filter(move |mount| mount.root == Path::new("/").join(name))
+    }
+
+    /// Where the file system of an image volume is mounted for the driver itself.
+    pub(crate) fn file_system_of(&self, id: &VolumeId) -> Option<&Mount> {
+        let place = Path::new(&id.to_string()).join(FILE_SYSTEM);
+        self.0.iter().find(|mount| mount.root == Path::new("/") && mount.point.ends_with(&place))
     }
 
     /// A mount below the directory.
@@ -147,6 +156,8 @@ mod tests {
 63 61 0:6 /loop3 /pod rw - devtmpfs devtmpfs rw
 64 27 254:0 /data/4f9b/mount/sub /other rw - ext4 /dev/vdb rw
 65 27 254:0 /data/4f9b/mount//deleted /gone rw - ext4 /dev/vdb rw
+66 27 7:1 / /var/state/data/77aa/fs rw - xfs /dev/loop1 rw
+67 27 7:1 /77aa/mount /pod-2 rw - xfs /dev/loop1 rw
 garbage
 ";
 
@@ -156,7 +167,7 @@ garbage
         let stage = table.at(Path::new("/stage/a b")).unwrap();
         assert_eq!(stage.flags, MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RELATIME);
         assert!(table.at(Path::new("/stage")).is_none());
-        assert_eq!(table.0.len(), 6);
+        assert_eq!(table.0.len(), 8);
     }
 
     #[test]
@@ -180,5 +191,9 @@ garbage
         assert_eq!(table.of_device(OsStr::new("loop")).count(), 0);
         assert_eq!(table.below(Path::new("/stage")).unwrap().id, 60);
         assert!(table.below(Path::new("/sta")).is_none());
+        let id = VolumeId::from("77aa");
+        assert_eq!(table.file_system_of(&id).unwrap().point, Path::new("/var/state/data/77aa/fs"));
+        assert_eq!(table.of_volume(&id).map(|mount| mount.id).collect::<Vec<_>>(), [67]);
+        assert_eq!(table.file_system_of(&VolumeId::from("4f9b")), None);
     }
 }

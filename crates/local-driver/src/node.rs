@@ -6,6 +6,8 @@
 
 mod ephemeral;
 mod error;
+mod expand;
+mod file_system;
 mod mount_flags;
 mod mount_point;
 mod publish;
@@ -52,11 +54,11 @@ serve_calls! {
         node_publish_volume NodePublishVolume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
         node_unpublish_volume NodeUnpublishVolume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
         node_get_volume_stats NodeGetVolumeStats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+        node_expand_volume NodeExpandVolume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
     }
     refuses {
         node_get_volume_health NodeGetVolumeHealth(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
         node_get_storage_health NodeGetStorageHealth(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse;
-        node_expand_volume NodeExpandVolume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
     }
 }
 
@@ -108,7 +110,7 @@ impl NodeService {
         check_access(&record, usage.access)?;
         self.check_published_here(&id, request.publish_context.get(PUBLISHED_TO))?;
         let content = self.content(&record)?;
-        blocking(move || stage::stage(&id, &content, &staging, &usage)).await?;
+        blocking(move || stage::stage(&id, &content.ready(&id)?, &staging, &usage)).await?;
         Ok(csi::NodeStageVolumeResponse {})
     }
 
@@ -139,12 +141,15 @@ impl NodeService {
         self.check_published_here(id, request.publish_context.get(PUBLISHED_TO))?;
         let content = self.content(&record)?;
         let source = match request.staging_target_path.as_str() {
-            _ if !self.capabilities.has(Capability::StageUnstageVolume) => Source::Content(content),
+            _ if !self.capabilities.has(Capability::StageUnstageVolume) => {
+                let id = id.clone();
+                Source::Content(blocking(move || content.ready(&id)).await?)
+            }
             // CSI "NodePublishVolume Errors", "Staging target path not set".
             "" => {
                 return Err(Status::failed_precondition("staging_target_path is required: the volume is staged first"));
             }
-            path => Source::Staged { content, staging: request::path("staging_target_path", path)? },
+            path => Source::Staged { content: content.path, staging: request::path("staging_target_path", path)? },
         };
         blocking(move || publish::publish(&wanted, &source)).await?;
         Ok(csi::NodePublishVolumeResponse {})
@@ -204,6 +209,26 @@ impl NodeService {
         Ok(csi::NodeGetVolumeStatsResponse { usage })
     }
 
+    async fn node_expand_volume(
+        &self,
+        request: &csi::NodeExpandVolumeRequest,
+    ) -> Result<csi::NodeExpandVolumeResponse, Status> {
+        self.require(Capability::NodeExpandVolume)?;
+        let id = request::volume_id(&request.volume_id)?;
+        if request.volume_path.is_empty() {
+            return Err(Status::invalid_argument("volume_path is required"));
+        }
+        let path = PathBuf::from(&request.volume_path);
+        let (_turn, record) = self.volumes.hold(&id).await.ok_or_else(|| NodeError::NotFound(id.clone()))?;
+        let (access, has) = (record.access, record.capacity_bytes);
+        let wanted = request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
+        if wanted > has {
+            return Err(NodeError::Smaller { id, has, wanted }.into());
+        }
+        blocking(move || expand::expand(&id, access, &path)).await?;
+        Ok(csi::NodeExpandVolumeResponse { capacity_bytes: has })
+    }
+
     fn require(&self, capability: Capability) -> Result<(), Status> {
         if self.capabilities.has(capability) {
             return Ok(());
@@ -212,9 +237,10 @@ impl NodeService {
     }
 
     /// Paths that are mounted are to be absolute, whatever `--state-dir` is.
-    fn content(&self, record: &Record) -> Result<PathBuf, NodeError> {
+    fn content(&self, record: &Record) -> Result<Content, NodeError> {
         let content = self.volumes.content(record);
-        std::path::absolute(&content).map_err(NodeError::io("find", &content))
+        let path = std::path::absolute(&content).map_err(NodeError::io("find", &content))?;
+        Ok(Content { path, access: record.access })
     }
 
     /// The context that ControllerPublishVolume returned, where it is in use.
@@ -228,8 +254,32 @@ impl NodeService {
     }
 }
 
+/// The directory or file that is a volume.
+#[derive(Debug)]
+struct Content {
+    path: PathBuf,
+    access: Access,
+}
+
+impl Content {
+    /// What there is to bind or to attach: of an image, the directory in it. To be called on a blocking thread.
+    fn ready(self, id: &VolumeId) -> Result<PathBuf, NodeError> {
+        match self.access {
+            Access::Mount | Access::Block => Ok(self.path),
+            Access::Image => file_system::mounted(id, &self.path),
+        }
+    }
+}
+
+/// Lets a volume that has grown do so where this node uses it.
+pub(crate) async fn expand_here(volumes: &Volumes, id: &VolumeId) -> Result<(), Status> {
+    let (_turn, record) = volumes.hold(id).await.ok_or_else(|| NodeError::NotFound(id.clone()))?;
+    let (id, content) = (id.clone(), volumes.content(&record));
+    Ok(blocking(move || expand::grow(&id, &content)).await?)
+}
+
 fn check_access(record: &Record, wanted: Access) -> Result<(), NodeError> {
-    if record.access == wanted {
+    if record.access.as_used() == wanted {
         return Ok(());
     }
     let (is, wanted) = (record.access.to_string(), wanted.to_string());

@@ -55,6 +55,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
         max_volumes_per_node: config.max_volumes_per_node,
         places: config.places,
         mutable_parameters: config.mutable_parameters,
+        max_volume_size: config.max_volume_size,
         snapshots,
     };
     let node = NodeService::new(

@@ -118,6 +118,35 @@ impl Volumes {
         self.store.update(modified).await
     }
 
+    /// Makes the volume as large as `size` says, never smaller; `offline` refuses while it is used somewhere. Nothing to do
+    /// when it is as large (CSI "ControllerExpandVolume").
+    pub(crate) async fn expand(
+        &self,
+        id: &VolumeId,
+        size: SizeRange,
+        offline: bool,
+    ) -> Result<Arc<Record>, StateError> {
+        let missing = || StateError::NotFound { kind: Record::KIND, id: id.to_string() };
+        let (_turn, record) = self.hold(id).await.ok_or_else(missing)?;
+        let bytes = record.capacity_bytes;
+        if let Some(limit) = size.limit.filter(|limit| *limit < bytes) {
+            return Err(StateError::Size(format!("volume {id} has {bytes} bytes, the limit is {limit}")));
+        }
+        if size.required <= bytes {
+            return Ok(record);
+        }
+        if offline {
+            let (used, data) = (Arc::clone(&record), self.store.shelf.data_of(id));
+            spawn_blocking(move || refuse_in_use(&used, &data)).await.map_err(|_| StateError::Interrupted)??;
+        }
+        let grown = self.store.budget.reserve(|capacity, free| {
+            let free = free.map(|free| free.saturating_add(bytes));
+            Ok(size.choose(record.access, capacity, free)? - bytes)
+        })?;
+        let larger = Record { capacity_bytes: bytes + grown.bytes(), ..Record::clone(&record) };
+        self.store.grow(record, larger, grown).await
+    }
+
     /// The volume with the right to work on it, as soon as nobody else does. None if there is no such volume, or
     /// only what an unfinished deletion has left of it.
     pub(crate) async fn hold(&self, id: &VolumeId) -> Option<(Turn, Arc<Record>)> {
@@ -139,10 +168,14 @@ impl Volumes {
         let (copying, record) = self.store.hold_for_copy(id).await?;
         let content = self.content(&record);
         let (volume, path) = (id.clone(), content.clone());
-        let devices =
-            spawn_blocking(move || loop_device::attached(&volume).map_err(failed("look for loop devices of", &path)));
-        let devices = devices.await.map_err(|_| StateError::Interrupted)??;
-        Ok(Original { content, access: record.access, bytes: record.capacity_bytes, devices, _copying: copying })
+        let used = spawn_blocking(move || {
+            let mounts = MountTable::read().map_err(failed("read the mounts for", &path))?;
+            let devices = loop_device::attached(&volume).map_err(failed("look for loop devices of", &path))?;
+            Ok::<_, Error>((mounts.file_system_of(&volume).map(|mount| mount.point.clone()), devices))
+        });
+        let (mounted, devices) = used.await.map_err(|_| StateError::Interrupted)??;
+        let bytes = record.capacity_bytes;
+        Ok(Original { content, access: record.access, bytes, devices, mounted, _copying: copying })
     }
 }
 

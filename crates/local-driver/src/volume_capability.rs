@@ -8,8 +8,8 @@ use tonic::Status;
 use crate::capabilities::{Capabilities, Capability};
 use crate::state::Access;
 
-/// What kind of volume all these capabilities need. File system types and mount flags are accepted and have no
-/// meaning here: a volume is a directory of the file system below.
+/// What kind of volume all these capabilities need, `Mount` or `Block`. File system types and mount flags have no meaning
+/// for a directory.
 pub(crate) fn access(wanted: &[csi::VolumeCapability], capabilities: &Capabilities) -> Result<Access, Status> {
     let mut kinds = wanted.iter().map(|one| kind(one, capabilities));
     let first = kinds.next().ok_or_else(|| Status::invalid_argument("volume_capabilities are required"))??;
@@ -46,6 +46,14 @@ fn kind(wanted: &csi::VolumeCapability, capabilities: &Capabilities) -> Result<A
         Some(AccessType::Block(_)) => Ok(Access::Block),
         Some(AccessType::Mount(_)) => Ok(Access::Mount),
         None => Err(Status::invalid_argument("a volume capability needs an access type, block or mount")),
+    }
+}
+
+/// The file system it asks for, if it does.
+pub(crate) fn file_system(capability: &csi::VolumeCapability) -> Option<&str> {
+    match &capability.access_type {
+        Some(AccessType::Mount(mount)) => Some(mount.fs_type.as_str()).filter(|name| !name.is_empty()),
+        Some(AccessType::Block(_)) | None => None,
     }
 }
 

@@ -11,13 +11,14 @@
 //! | `append PATH TEXT` | adds to a file, and syncs it |
 //! | `read PATH` | tells what is in a file, or in a block device up to the first zero byte |
 //! | `list DIR` | tells the names in a directory, sorted |
+//! | `size PATH` | tells how many bytes a file or a block device has |
 //! | `mount DIR` | tells file system type and options of what is mounted there |
 //! | `await PATH` | waits until a file exists |
 //! | `exit CODE` | ends |
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{Error, ErrorKind, Read as _, Result, Write as _, stdout},
+    io::{Error, ErrorKind, Read as _, Result, Seek as _, SeekFrom, Write as _, stdout},
     path::Path,
     process::ExitCode,
     thread::{park, sleep},
@@ -68,6 +69,7 @@ fn run(step: &[&str]) -> Result<Option<u8>> {
             names.sort();
             tell(&names.join(" "));
         }
+        ["size", path] => tell(&File::open(path)?.seek(SeekFrom::End(0))?.to_string()),
         ["mount", path] => tell(&mounted(path)?),
         ["await", path] => {
             while !Path::new(path).exists() {

@@ -1,28 +1,33 @@
 //! CreateVolume, decided: what the request wants, or why it cannot be had. No I/O.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use csi_proto::csi::v1 as csi;
 use tonic::Status;
 
 use crate::capabilities::{Capabilities, Capability};
 use crate::controller::mutable_parameters;
-use crate::state::{ContentSource, SizeRange, SnapshotId, VolumeId, Wanted};
+use crate::image;
+use crate::state::{Access, ContentSource, SizeRange, SnapshotId, VolumeId, Wanted};
 use crate::topology::{Places, Topology};
 use crate::volume_capability;
 
 /// Longest name in bytes (CSI "Size Limits").
 const MAX_NAME: usize = 128;
 
+/// Parameter of a class: how its mount volumes are kept.
+const BACKING: &str = "backing";
+
 /// The volume the request wants; secrets are not looked at.
 pub(super) fn check(
     request: &csi::CreateVolumeRequest,
     capabilities: &Capabilities,
     places: &Places,
-    mutable_parameters: &BTreeSet<String>,
+    mutable_parameters: &mutable_parameters::Known,
 ) -> Result<Wanted, Status> {
     check_name(&request.name)?;
-    let access = volume_capability::access(&request.volume_capabilities, capabilities)?;
+    let used = volume_capability::access(&request.volume_capabilities, capabilities)?;
+    let access = backed(used, &request.parameters, &request.volume_capabilities)?;
     let source = request.volume_content_source.as_ref().map(|source| content_source(source, capabilities));
     mutable_parameters::check_supported(&request.mutable_parameters, mutable_parameters, capabilities)?;
     let requirement = request.accessibility_requirements.as_ref();
@@ -87,8 +92,34 @@ pub(super) fn check_name(name: &str) -> Result<(), Status> {
     Ok(())
 }
 
+/// How a volume is kept that is used like that.
+fn backed(
+    used: Access,
+    parameters: &BTreeMap<String, String>,
+    wanted: &[csi::VolumeCapability],
+) -> Result<Access, Status> {
+    match (parameters.get(BACKING).map(String::as_str), used) {
+        (None | Some("directory"), Access::Mount) => Ok(Access::Mount),
+        (None, Access::Block) => Ok(Access::Block),
+        (Some("image"), Access::Mount) => {
+            let mut foreign = wanted.iter().filter_map(volume_capability::file_system);
+            match foreign.find(|name| *name != image::FILE_SYSTEM) {
+                Some(name) => Err(Status::invalid_argument(format!(
+                    "the file system of an image is {}, not {name}: leave out the fs_type",
+                    image::FILE_SYSTEM
+                ))),
+                None => Ok(Access::Image),
+            }
+        }
+        (Some(backing), _) => Err(Status::invalid_argument(format!(
+            "parameter {BACKING}: {backing:?} is none for a {used} volume: directory (the default) or image, for mount volumes"
+        ))),
+        (None, Access::Image) => Ok(used),
+    }
+}
+
 /// CSI "CapacityRange": 0 is unspecified, negative is not allowed.
-fn size_range(range: Option<&csi::CapacityRange>) -> Result<SizeRange, Status> {
+pub(super) fn size_range(range: Option<&csi::CapacityRange>) -> Result<SizeRange, Status> {
     let (required, limit) = range.map_or((0, 0), |range| (range.required_bytes, range.limit_bytes));
     if required < 0 || limit < 0 {
         return Err(Status::invalid_argument("capacity_range must not be negative"));
@@ -162,6 +193,30 @@ mod tests {
                 |r| drop(r.mutable_parameters.insert("a".to_owned(), "b".to_owned())),
                 Code::InvalidArgument,
             ),
+            ("directory", |r| drop(r.parameters.insert(BACKING.to_owned(), "directory".to_owned())), Code::Ok),
+            ("image", |r| drop(r.parameters.insert(BACKING.to_owned(), "image".to_owned())), Code::Ok),
+            (
+                "unknown backing",
+                |r| drop(r.parameters.insert(BACKING.to_owned(), "tape".to_owned())),
+                Code::InvalidArgument,
+            ),
+            (
+                "image for a block volume",
+                |r| {
+                    r.volume_capabilities = vec![block()];
+                    r.parameters.insert(BACKING.to_owned(), "image".to_owned());
+                },
+                Code::InvalidArgument,
+            ),
+            (
+                "image with another file system",
+                |r| {
+                    let mount = MountVolume { fs_type: "ext4".to_owned(), ..MountVolume::default() };
+                    r.volume_capabilities[0].access_type = Some(AccessType::Mount(mount));
+                    r.parameters.insert(BACKING.to_owned(), "image".to_owned());
+                },
+                Code::InvalidArgument,
+            ),
             ("exact size", |r| r.capacity_range = range(5, 5), Code::Ok),
             ("limit below required", |r| r.capacity_range = range(5, 4), Code::OutOfRange),
             ("negative required", |r| r.capacity_range = range(-1, 0), Code::InvalidArgument),
@@ -172,7 +227,7 @@ mod tests {
         for (name, change, code) in cases {
             let mut request = good();
             change(&mut request);
-            let result = check(&request, &capabilities, &Places::default(), &BTreeSet::new());
+            let result = check(&request, &capabilities, &Places::default(), &mutable_parameters::Known::new());
             assert_eq!(result.map_or_else(|status| status.code(), |_| Code::Ok), *code, "{name}");
         }
     }
@@ -200,7 +255,8 @@ mod tests {
         for (source, capability, expected) in cases {
             let list = format!("CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,{capability}");
             let capabilities = Capabilities::parse(&list).unwrap();
-            let wanted = check(&copy_of(source.clone()), &capabilities, &Places::default(), &BTreeSet::new());
+            let wanted =
+                check(&copy_of(source.clone()), &capabilities, &Places::default(), &mutable_parameters::Known::new());
             let found = wanted.map(|wanted| wanted.source.unwrap()).map_err(|status| status.code());
             assert_eq!(found, expected, "{source:?} with {capability}");
         }
@@ -220,10 +276,13 @@ mod tests {
             let requisite = vec![zone(wanted).accessible().unwrap()];
             let requirement = csi::TopologyRequirement { requisite, preferred: Vec::new() };
             let request = csi::CreateVolumeRequest { accessibility_requirements: Some(requirement), ..good() };
-            let wanted = check(&request, &capabilities, &places, &BTreeSet::new());
+            let wanted = check(&request, &capabilities, &places, &mutable_parameters::Known::new());
             assert_eq!(wanted.map(|wanted| wanted.place.unwrap()).map_err(|status| status.code()), expected);
         }
-        assert_eq!(check(&good(), &capabilities, &places, &BTreeSet::new()).unwrap().place, Some(zone("a")));
+        assert_eq!(
+            check(&good(), &capabilities, &places, &mutable_parameters::Known::new()).unwrap().place,
+            Some(zone("a"))
+        );
     }
 
     #[test]
@@ -231,7 +290,7 @@ mod tests {
         let mut request = good();
         request.secrets.insert("password".to_owned(), "hunter2".to_owned());
         let capabilities = Capabilities::parse(crate::capabilities::DEFAULT).unwrap();
-        let wanted = check(&request, &capabilities, &Places::default(), &BTreeSet::new()).unwrap();
+        let wanted = check(&request, &capabilities, &Places::default(), &mutable_parameters::Known::new()).unwrap();
         assert!(!format!("{wanted:?}").contains("hunter2"));
     }
 }

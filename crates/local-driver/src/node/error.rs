@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tonic::Status;
 
-use crate::loop_device::LosetupError;
+use crate::program::ProgramError;
 use crate::state::{NodeId, VolumeId};
 
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,10 @@ pub(super) enum NodeError {
         "volume {id} is not published to this node, {node_id} (publish_context: {found}): call ControllerPublishVolume first"
     )]
     NotPublishedHere { id: VolumeId, node_id: NodeId, found: String },
+    #[error(
+        "volume {id} has {has} bytes, fewer than the {wanted} that are required: call ControllerExpandVolume first"
+    )]
+    Smaller { id: VolumeId, has: i64, wanted: i64 },
     #[error("volume {id} is not staged{at}: call NodeStageVolume first")]
     NotStaged { id: VolumeId, at: String },
     #[error("volume {id} is for a single writer and published at {other}: unpublish it there first")]
@@ -51,7 +55,7 @@ impl NodeError {
         }
     }
 
-    pub(super) fn losetup(action: &'static str, path: &Path) -> impl Fn(LosetupError) -> Self {
+    pub(super) fn program(action: &'static str, path: &Path) -> impl Fn(ProgramError) -> Self {
         move |source| {
             let (path, forbidden) = (path.to_owned(), source.is_forbidden());
             let source = source.into();
@@ -64,7 +68,7 @@ impl From<NodeError> for Status {
     fn from(error: NodeError) -> Self {
         use NodeError::{
             Failed, Forbidden, Foreign, Interrupted, NotAt, NotEmpty, NotFound, NotPublishedHere, NotStaged, Otherwise,
-            Path, SecondTarget, StillPublished, WrongAccess,
+            Path, SecondTarget, Smaller, StillPublished, WrongAccess,
         };
         let message = error.to_string();
         match error {
@@ -76,6 +80,8 @@ impl From<NodeError> for Status {
             | StillPublished { .. }
             | Foreign { .. }
             | NotEmpty(_) => Status::failed_precondition(message),
+            // CSI "NodeExpandVolume Errors", "Unsupported capacity_range".
+            Smaller { .. } => Status::out_of_range(message),
             Otherwise { .. } => Status::already_exists(message),
             Forbidden { .. } => Status::permission_denied(message),
             Failed { .. } | Interrupted => Status::internal(message),

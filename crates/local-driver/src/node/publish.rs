@@ -24,7 +24,7 @@ pub(super) enum Source {
 pub(super) fn publish(wanted: &Publish, source: &Source) -> Result<(), NodeError> {
     let target = mount_point::real_target("target_path", &wanted.target)?;
     match wanted.usage.access {
-        Access::Mount => publish_directory(wanted, source, &target),
+        Access::Mount | Access::Image => publish_directory(wanted, source, &target),
         Access::Block => publish_device(wanted, source, &target),
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn unpublish(id: &VolumeId, target: &Path, staged: bool) -> Result<()
     if staged {
         return Ok(());
     }
-    match stage::release_devices(id, target) {
+    match stage::release(id, target) {
         // Another pod has it still; the last one takes the device along.
         Err(NodeError::StillPublished { .. }) => Ok(()),
         result => result,

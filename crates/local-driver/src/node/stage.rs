@@ -7,13 +7,14 @@ use rustix::mount::MountFlags;
 
 use crate::loop_device::{self, LoopDevice};
 use crate::node::error::NodeError;
+use crate::node::file_system;
 use crate::node::mount_point;
 use crate::node::request::Usage;
 use crate::state::{Access, VolumeId};
 
 pub(super) fn stage(id: &VolumeId, content: &Path, staging: &Path, usage: &Usage) -> Result<(), NodeError> {
     match usage.access {
-        Access::Mount => {
+        Access::Mount | Access::Image => {
             let staging = mount_point::real_target("staging_target_path", staging)?;
             let flags = if usage.reader { MountFlags::RDONLY } else { MountFlags::empty() };
             mount_point::bind_directory(id, content, &staging, flags)
@@ -27,7 +28,13 @@ pub(super) fn unstage(id: &VolumeId, staging: &Path) -> Result<(), NodeError> {
     if let Some(staging) = mount_point::real(staging)? {
         mount_point::unmount_all(id, &staging)?;
     }
-    release_devices(id, staging)
+    release(id, staging)
+}
+
+/// Gives back what the volume has on this node once it is mounted nowhere: its file system, its devices.
+pub(super) fn release(id: &VolumeId, about: &Path) -> Result<(), NodeError> {
+    file_system::unmount(id, about)?;
+    release_devices(id, about)
 }
 
 /// The volume's device, attached if it is not, with all devices of the volume.
@@ -35,7 +42,7 @@ pub(super) fn device(id: &VolumeId, disk: &Path, readonly: bool) -> Result<(Loop
     let fits = |one: &&LoopDevice| one.readonly == readonly && one.stays();
     let mut devices = devices(id, disk)?;
     if !devices.iter().any(|one| fits(&one)) {
-        loop_device::attach(disk, readonly).map_err(NodeError::losetup("attach a loop device to", disk))?;
+        loop_device::attach(disk, readonly).map_err(NodeError::program("attach a loop device to", disk))?;
         devices = self::devices(id, disk)?;
     }
     let device = devices.iter().find(fits).cloned().ok_or_else(|| NodeError::Failed {
@@ -52,7 +59,7 @@ pub(super) fn devices(id: &VolumeId, about: &Path) -> Result<Vec<LoopDevice>, No
 
 /// Detaches the volume's devices. One that is still published could become that of another volume under its
 /// user's hands, and is refused.
-pub(super) fn release_devices(id: &VolumeId, about: &Path) -> Result<(), NodeError> {
+fn release_devices(id: &VolumeId, about: &Path) -> Result<(), NodeError> {
     let devices = devices(id, about)?;
     if devices.is_empty() {
         return Ok(());
@@ -63,7 +70,7 @@ pub(super) fn release_devices(id: &VolumeId, about: &Path) -> Result<(), NodeErr
         return Err(NodeError::StillPublished { id: id.clone(), target });
     }
     for device in devices.iter().filter(|device| device.stays()) {
-        loop_device::detach(device).map_err(NodeError::losetup("detach", &device.path()))?;
+        loop_device::detach(device).map_err(NodeError::program("detach", &device.path()))?;
     }
     Ok(())
 }

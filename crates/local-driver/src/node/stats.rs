@@ -12,7 +12,8 @@ use crate::node::mount_point;
 use crate::node::stage;
 use crate::state::{Access, VolumeId};
 
-/// A mount volume is measured as the file system it lies on, since its own size is not enforced; of a block volume only
+/// A mount volume is measured as the file system it lies on: that of its image, or the one of the state directory, since
+/// the size of a directory is not enforced; of a block volume only
 /// the size is known.
 pub(super) fn stats(
     id: &VolumeId,
@@ -25,7 +26,7 @@ pub(super) fn stats(
     let mounts = mount_point::table(&real)?;
     let mount = mounts.at(&real).ok_or_else(not_at)?;
     match access {
-        Access::Mount if mount.shows_volume(id) => {
+        Access::Mount | Access::Image if mount.shows_volume(id) => {
             let found = statvfs(&real).map_err(|error| NodeError::io("measure", &real)(error.into()))?;
             Ok(usage(&found))
         }
@@ -36,7 +37,7 @@ pub(super) fn stats(
                 csi::VolumeUsage { total: capacity_bytes, unit: Unit::Bytes.into(), ..csi::VolumeUsage::default() };
             if here { Ok(vec![size]) } else { Err(not_at()) }
         }
-        Access::Mount => Err(not_at()),
+        Access::Mount | Access::Image => Err(not_at()),
     }
 }
 

@@ -4,13 +4,15 @@
 //! lock                     held by the driver that uses the directory
 //! volumes/<id>.json        one record each; a volume exists when its record does
 //! data/<id>/mount/         the content of a mount volume
-//! data/<id>/disk           the content of a block volume, sparse
+//! data/<id>/disk           the content of a block volume, sparse, or the image with the file system of a mount volume
+//! data/<id>/fs             where that file system is mounted while it is in use (`node/file_system`)
 //! snapshots/<id>.json      the same of snapshots
 //! snapshot-data/<id>/…
 //! ephemeral/               inline volumes of the node (`node/ephemeral`)
 //! ```
 //! Order on disk: data before record on creation; record marked, data removed, record removed on deletion. What is
-//! copied begins as a deletion: the marked record, the data, the record without the mark. Every step is synced before
+//! copied or formatted begins as a deletion: the marked record, the data, the record without the mark. What grows does so
+//! before its record. Every step is synced before
 //! the next, so that whatever is cut off can be told apart and finished (`recovery`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -20,9 +22,11 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, flock, statvfs};
+use rustix::fs::{FlockOperation, SeekFrom, flock, seek, statvfs};
+use rustix::io::Errno;
 
 use crate::error::Error;
+use crate::image;
 use crate::state::Access;
 use crate::state::copy;
 use crate::state::kept::Kept;
@@ -49,7 +53,7 @@ impl Lock {
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(failed("open the lock", &path))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
-            if error == rustix::io::Errno::WOULDBLOCK {
+            if error == Errno::WOULDBLOCK {
                 Error::StateInUse(dir.to_owned())
             } else {
                 failed("lock", &path)(error.into())
@@ -104,7 +108,7 @@ impl<R: Kept> Shelf<R> {
     /// Makes what the record says, as a copy or empty. After an error nothing of it is left, or what the next start
     /// takes away.
     pub(super) fn create(&self, record: &R, original: Option<&Original>) -> Result<(), Error> {
-        let Some(original) = original else {
+        if original.is_none() && record.access() != Access::Image {
             let data = self.data_of(record.id());
             let made = make_empty(&data, record).and_then(|()| self.write_record(record));
             if made.is_err() {
@@ -112,9 +116,13 @@ impl<R: Kept> Shelf<R> {
                 let _ = fs::remove_dir_all(&data);
             }
             return made;
-        };
+        }
         self.write_record(&record.deleting())?;
-        let made = self.make_copy(record, original).and_then(|()| self.write_record(record));
+        let made = match original {
+            Some(original) => self.make_copy(record, original),
+            None => make_empty(&self.data_of(record.id()), record),
+        };
+        let made = made.and_then(|()| self.write_record(record));
         if made.is_err() {
             // Best effort: the record is marked.
             let _ = self.finish_delete(record.id());
@@ -129,7 +137,7 @@ impl<R: Kept> Shelf<R> {
         let content = data.join(content_name(record.access()));
         let copied = match record.access() {
             Access::Mount => copy::directory(&original.content, &content),
-            Access::Block => copy::file(&original.content, &content)
+            Access::Block | Access::Image => copy::file(&original.content, &content)
                 .and_then(|disk| disk.set_len(size_of(record)).and_then(|()| disk.sync_all())),
         };
         copied.map_err(failed("make the copy", &content))?;
@@ -159,6 +167,51 @@ impl<R: Kept> Shelf<R> {
     /// Replaces the record of something that exists.
     pub(super) fn update(&self, record: &R) -> Result<(), Error> {
         self.write_record(record)
+    }
+
+    /// Gives something that exists more bytes. After an error it has as many as before, from the next start at the
+    /// latest.
+    pub(super) fn grow(&self, old: &R, new: &R) -> Result<(), Error> {
+        if new.access() == Access::Mount {
+            return self.write_record(new);
+        }
+        let disk = self.content(new);
+        let resized = |bytes: u64| {
+            let file = OpenOptions::new().write(true).open(&disk)?;
+            file.set_len(bytes).and_then(|()| file.sync_all())
+        };
+        resized(size_of(new)).map_err(failed("enlarge", &disk))?;
+        let written = self.write_record(new);
+        if written.is_err() {
+            // Best effort: what is there is a hole, and cut off at the next start.
+            let _ = resized(size_of(old));
+        }
+        written
+    }
+
+    /// Takes back what a process has enlarged that died before it wrote the record. Nobody has seen that: it is a hole.
+    pub(super) fn take_back_growth(&self, record: &R) -> Result<(), Error> {
+        let disk = self.content(record);
+        if record.access() == Access::Mount || fs::metadata(&disk).is_ok_and(|found| found.len() <= size_of(record)) {
+            return Ok(());
+        }
+        let cut = || {
+            let file = OpenOptions::new().read(true).write(true).open(&disk)?;
+            match seek(&file, SeekFrom::Data(size_of(record))) {
+                Err(Errno::NXIO) => file.set_len(size_of(record)).and_then(|()| file.sync_all()).map(|()| true),
+                Err(error) => Err(error.into()),
+                Ok(_) => Ok(false),
+            }
+        };
+        match cut() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(failed("cut off what the record does not know of", &disk)(error)),
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                tracing::warn!(disk = %disk.display(), "is larger than its record says and is kept, since there are data");
+                Ok(())
+            }
+        }
     }
 
     fn record_path(&self, id: &R::Id) -> PathBuf {
@@ -193,20 +246,27 @@ fn make_empty<R: Kept>(data: &Path, record: &R) -> Result<(), Error> {
             let open = || fs::set_permissions(&content, Permissions::from_mode(OPEN));
             fs::create_dir(&content).and_then(|()| open()).map_err(failed("create the directory", &content))?;
         }
-        Access::Block => {
-            let made = File::create_new(&content)
-                .and_then(|file| file.set_len(size_of(record)).and_then(|()| file.sync_all()));
-            made.map_err(failed("create the file", &content))?;
+        Access::Block => drop(sparse(&content, record)?),
+        Access::Image => {
+            let file = sparse(&content, record)?;
+            image::format(&content).map_err(|source| Error::FileSystem { path: content.clone(), source })?;
+            file.sync_all().map_err(failed("sync", &content))?;
         }
     }
     sync_dir(data)?;
     data.parent().map_or(Ok(()), sync_dir)
 }
 
+fn sparse<R: Kept>(path: &Path, record: &R) -> Result<File, Error> {
+    let file = File::create_new(path);
+    let made = file.and_then(|file| file.set_len(size_of(record)).and_then(|()| file.sync_all()).map(|()| file));
+    made.map_err(failed("create the file", path))
+}
+
 const fn content_name(access: Access) -> &'static str {
     match access {
         Access::Mount => "mount",
-        Access::Block => "disk",
+        Access::Block | Access::Image => "disk",
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::fs::syncfs;
 
 use crate::error::Error;
 use crate::loop_device::LoopDevice;
@@ -22,12 +23,18 @@ pub(super) struct Original {
     pub(super) bytes: i64,
     /// Where the content is attached: what was written there may not be in the file yet.
     pub(super) devices: Vec<LoopDevice>,
+    /// Where the file system in the content is mounted.
+    pub(super) mounted: Option<PathBuf>,
     pub(super) _copying: Copying,
 }
 
 impl Original {
-    /// Brings into the file what was written to a device before this.
+    /// Brings into the file what was written to a device, or to a file system on it, before this.
     pub(super) fn settle(&self) -> Result<(), Error> {
+        if let Some(mounted) = &self.mounted {
+            let synced = File::open(mounted).and_then(|dir| Ok(syncfs(&dir)?));
+            synced.map_err(failed("sync the file system at", mounted))?;
+        }
         for device in &self.devices {
             let path = device.path();
             File::open(&path).and_then(|device| device.sync_all()).map_err(failed("sync the loop device", &path))?;

@@ -42,6 +42,18 @@ pub(crate) enum Access {
     Mount,
     /// A sparse file, to be a loop device.
     Block,
+    /// A file system of its own in a sparse file, mounted as a directory is.
+    Image,
+}
+
+impl Access {
+    /// How its user has it: `Mount` or `Block`.
+    pub(crate) const fn as_used(self) -> Self {
+        match self {
+            Access::Mount | Access::Image => Access::Mount,
+            Access::Block => Access::Block,
+        }
+    }
 }
 
 impl fmt::Display for Access {
@@ -49,9 +61,13 @@ impl fmt::Display for Access {
         f.write_str(match self {
             Access::Mount => "mount",
             Access::Block => "block",
+            Access::Image => "mount (backing: image)",
         })
     }
 }
+
+/// XFS is not made smaller: 300 MiB.
+const SMALLEST_IMAGE: i64 = 300 << 20;
 
 /// CSI `capacity_range`, checked: bytes, 0 required means open, limit ≥ required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,13 +94,18 @@ impl SizeRange {
         let limit = self.limit.unwrap_or(i64::MAX);
         let size = match (self.required, access) {
             (0, Access::Mount) => DEFAULT_SIZE.min(limit).min(free.unwrap_or(i64::MAX).max(1)),
+            (0, Access::Image) => {
+                DEFAULT_SIZE.min(limit).min(free.unwrap_or(i64::MAX)).max(SMALLEST_IMAGE) / SECTOR * SECTOR
+            }
             (0, Access::Block) => DEFAULT_SIZE.min(limit).min(free.unwrap_or(i64::MAX).max(SECTOR)) / SECTOR * SECTOR,
             (required, Access::Mount) => required,
             (required, Access::Block) => whole_sectors(required),
+            (required, Access::Image) => whole_sectors(required.max(SMALLEST_IMAGE)),
         };
         if size > limit || size < self.required.max(1) {
             return Err(StateError::Size(format!(
-                "block volumes are whole sectors of {SECTOR} bytes, and none fits the range"
+                "block volumes and images are whole sectors of {SECTOR} bytes, an image has {SMALLEST_IMAGE} bytes at least, \
+                 and no such size fits the range"
             )));
         }
         match (capacity, free) {
@@ -272,8 +293,9 @@ mod tests {
 
     #[test]
     fn sizes_follow_the_range_the_sectors_and_the_capacity() {
-        use Access::{Block, Mount};
+        use Access::{Block, Image, Mount};
         const GIB: i64 = 1 << 30;
+        const MIB: i64 = 1 << 20;
         let cases = [
             // required, limit, access, capacity, free → size or code
             (0, None, Mount, None, None, Ok(GIB)),
@@ -290,6 +312,13 @@ mod tests {
             (0, Some(100), Block, None, None, Err(Code::OutOfRange)),
             (i64::MAX - 600, None, Block, None, None, Ok(i64::MAX - 511)),
             (i64::MAX, None, Block, None, None, Err(Code::OutOfRange)),
+            (0, None, Image, None, None, Ok(GIB)),
+            (0, Some(400 * MIB), Image, None, None, Ok(400 * MIB)),
+            (1, None, Image, None, None, Ok(300 * MIB)),
+            (400 * MIB + 1, None, Image, None, None, Ok(400 * MIB + 512)),
+            (1, Some(MIB), Image, None, None, Err(Code::OutOfRange)),
+            (0, Some(MIB), Image, None, None, Err(Code::OutOfRange)),
+            (0, None, Image, Some(GIB), Some(MIB), Err(Code::ResourceExhausted)),
             (10, None, Mount, Some(10), Some(10), Ok(10)),
             (11, None, Mount, Some(10), Some(10), Err(Code::OutOfRange)),
             (10, None, Mount, Some(10), Some(9), Err(Code::ResourceExhausted)),

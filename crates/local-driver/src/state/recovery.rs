@@ -30,6 +30,7 @@ pub(super) fn recover<R: Kept>(files: &Shelf<R>) -> Result<Vec<R>, Error> {
             if !files.data_of(id).exists() {
                 tracing::warn!(%id, name = record.name(), "the data of this {} is missing", R::KIND);
             }
+            files.take_back_growth(&record)?;
             records.push(record);
         }
     }

@@ -163,6 +163,7 @@ impl Snapshots {
             access: snapshot.access,
             bytes: snapshot.size_bytes,
             devices: Vec::new(),
+            mounted: None,
             _copying: copying,
         })
     }

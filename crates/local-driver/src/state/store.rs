@@ -161,6 +161,16 @@ impl<R: Kept> Store<R> {
         Ok(())
     }
 
+    /// Replaces a record that the caller holds by one with `grown` bytes more, and the content with it.
+    pub(super) async fn grow(&self, old: Arc<R>, new: R, grown: Reserved) -> Result<Arc<R>, StateError> {
+        let new = Arc::new(new);
+        let (shelf, record) = (Arc::clone(&self.shelf), Arc::clone(&new));
+        spawn_blocking(move || shelf.grow(&old, &record)).await.map_err(|_| StateError::Interrupted)??;
+        grown.keep();
+        self.index.lock().insert(Arc::clone(&new));
+        Ok(new)
+    }
+
     fn forget(&self, record: &R) {
         if self.index.lock().remove(record) {
             self.budget.give_back(record.bytes());

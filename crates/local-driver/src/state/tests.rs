@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod copies;
+mod growth;
 mod volumes;
 
 use std::path::PathBuf;

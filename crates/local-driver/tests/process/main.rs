@@ -4,6 +4,7 @@
 mod copying;
 mod devices;
 mod driver;
+mod growing;
 mod mounting;
 mod node_request;
 mod private_mounts;
