@@ -11,6 +11,7 @@ use storage_kube::names::ClaimUid;
 use tracing::{debug, error};
 
 use crate::error::{Disposition, StepError};
+use crate::expand::pre_resize;
 use crate::records::ClaimRecord;
 use crate::settings::Settings;
 use crate::term_context::TermContext;
@@ -70,7 +71,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
     if term.caches.claims.get(&uid).is_none() {
         // The watch has told of its end before this run was through.
         term.forget(&uid);
-        return Outcome::Done;
+        return pre_resize::settle(&term, &uid).await;
     }
     term.pace.outcome(&uid)
 }

@@ -83,14 +83,22 @@ impl Scene {
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
         elects: bool,
     ) -> Self {
-        let api = FakeApiServer::new();
-        let driver = FakeDriver::start().await;
+        let (api, driver) = (FakeApiServer::new(), FakeDriver::start().await);
         driver.configure(|driver| {
             driver.name = DRIVER.to_owned();
             driver.controller_capabilities = vec![ControllerRpc::ExpandVolume, ControllerRpc::ModifyVolume];
             identity(driver);
         });
         prepare(&api, &driver);
+        Self::over(config, api, driver, elects).await
+    }
+
+    /// The next process on an API server and a driver that [`stop`](Self::stop) has left.
+    pub(super) async fn again(config: Config, (api, driver): (FakeApiServer, FakeDriver)) -> Self {
+        Self::over(config, api, driver, false).await
+    }
+
+    async fn over(config: Config, api: FakeApiServer, driver: FakeDriver, elects: bool) -> Self {
         let registry = prometheus::Registry::new();
         let tasks = Tasks::new();
         let call_metrics = CallMetrics::register(&registry).unwrap();
