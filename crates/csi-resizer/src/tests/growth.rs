@@ -16,7 +16,7 @@ use storage_kube::uid::Uid;
 use tonic::Code;
 
 use super::objects::{CLAIM, NAMESPACE, VOLUME};
-use super::scene::{PATIENCE, Scene};
+use super::scene::Scene;
 
 /// Less than the shortest delay of the defaults: what happens in it is one try.
 pub(super) const ONE_TRY: Duration = Duration::from_millis(500);
@@ -85,12 +85,12 @@ impl Scene {
 
     /// The user asks for another size.
     pub(super) fn ask_for(&self, size: &str) {
-        self.merge_claim(json!({ "spec": { "resources": { "requests": { "storage": size } } } }));
+        self.merge_claim(&json!({ "spec": { "resources": { "requests": { "storage": size } } } }));
     }
 
     /// Somebody changes the claim.
-    pub(super) fn merge_claim(&self, change: Value) {
-        self.api.merge::<PersistentVolumeClaim>(NAMESPACE, CLAIM, &change);
+    pub(super) fn merge_claim(&self, change: &Value) {
+        self.api.merge::<PersistentVolumeClaim>(NAMESPACE, CLAIM, change);
     }
 
     /// The claim in JSON.
@@ -130,11 +130,6 @@ impl Scene {
     /// Whether an event with this reason was made.
     pub(super) fn told(&self, reason: &str) -> bool {
         self.events().iter().any(|event| event.split(' ').nth(1) == Some(reason))
-    }
-
-    /// Waits until the claim's status holds.
-    pub(super) async fn until_claim(&self, what: &str, holds: impl Fn(&Value) -> bool) {
-        self.api.until(what, PATIENCE, |_| holds(&self.claim_json()["status"]).then_some(())).await;
     }
 
     /// Writes to claims and volumes so far, as lines.

@@ -94,7 +94,7 @@ async fn a_change_that_says_nothing_about_sizes_leaves_the_delay_alone() {
     scene.add_pair(claim("2Gi", "1Gi"), volume("1Gi"));
     for round in 0..12 {
         scene.pass(Duration::from_secs(1)).await;
-        scene.merge_claim(serde_json::json!({ "metadata": { "labels": { "round": round.to_string() } } }));
+        scene.merge_claim(&serde_json::json!({ "metadata": { "labels": { "round": round.to_string() } } }));
     }
     assert_eq!(moments(&scene), [0, 1, 3, 7]);
 }

@@ -173,7 +173,7 @@ async fn g1_a_node_that_gives_up_is_heard_at_once() {
     scene.add_pair(claim("10Gi", "1Gi"), volume("1Gi"));
     scene.pass(ONE_TRY).await;
     for state in ["NodeResizeInProgress", "NodeResizeInfeasible"] {
-        scene.merge_claim(json!({ "status": { "allocatedResourceStatuses": { "storage": state } } }));
+        scene.merge_claim(&json!({ "status": { "allocatedResourceStatuses": { "storage": state } } }));
         scene.pass(ONE_TRY).await;
     }
     assert_eq!(scene.asked(), [10 * GI, 10 * GI]);
