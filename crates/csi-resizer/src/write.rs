@@ -32,10 +32,8 @@ pub(crate) async fn status(
         body["metadata"]["resourceVersion"] = json!(claim.resource_version);
     }
     let api: Api<ClaimProgress> = Api::namespaced(term.api.clone(), claim.namespace.as_str());
-    term.memories.change(&claim.uid, |memory| memory.writes = true);
     let patched =
         api.patch_status(claim.name.as_str(), &PatchParams::default(), &Patch::<Value>::Strategic(body)).await;
-    term.memories.change(&claim.uid, |memory| memory.writes = false);
     match patched {
         Ok(answer) => Ok(taken_in(term, claim, answer)),
         Err(Error::Api(status)) if status.code == 404 => Ok(None),

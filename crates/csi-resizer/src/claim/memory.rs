@@ -15,8 +15,6 @@ use crate::records::ClaimRecord;
 pub(crate) struct Memory {
     /// The API server's answer to the last own write, until the cache has reached it.
     answer: Option<Arc<ClaimRecord>>,
-    /// An own write is under way: the cache may show what it does before it is answered.
-    pub(crate) writes: bool,
     /// The volume is of another driver, which a volume stays for ever.
     pub(crate) is_foreign: bool,
     /// The last call to grow the volume was answered with an error that leaves nothing behind: the claim may ask for less.
@@ -33,17 +31,9 @@ pub(crate) struct Memory {
 
 impl Memory {
     fn is_empty(&self) -> bool {
-        let Self {
-            answer,
-            writes,
-            is_foreign,
-            expand_failed_finally,
-            grown,
-            was_in_use,
-            modify_failed_finally,
-            modified,
-        } = self;
-        let flags = [writes, is_foreign, expand_failed_finally, was_in_use, modify_failed_finally];
+        let Self { answer, is_foreign, expand_failed_finally, grown, was_in_use, modify_failed_finally, modified } =
+            self;
+        let flags = [is_foreign, expand_failed_finally, was_in_use, modify_failed_finally];
         answer.is_none() && grown.is_none() && modified.is_none() && !flags.into_iter().any(|flag| *flag)
     }
 }
@@ -94,9 +84,8 @@ impl Memories {
         let mut own = false;
         if self.claims.lock().contains_key(&cached.uid) {
             self.change(&cached.uid, |memory| {
-                own = memory.writes;
                 let Some(answer) = &memory.answer else { return };
-                own |= version(answer) >= version(cached);
+                own = version(answer) >= version(cached);
                 if version(answer) <= version(cached) {
                     memory.answer = None;
                 }

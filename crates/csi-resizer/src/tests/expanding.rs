@@ -430,3 +430,51 @@ async fn a_volume_that_says_its_size_already_is_not_written_again() {
     assert_eq!(scene.patches(), [STATUS, STATUS]);
     assert_eq!(scene.sizes()[0].as_deref(), Some("2Gi"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_may_not_be_written_is_told_and_nothing_is_asked_of_the_driver() {
+    let scene = Scene::start().await;
+    grows(&scene.driver, false);
+    let forbidden = Reaction::Refuse(Status::forbidden("persistentvolumeclaims/status is forbidden"));
+    scene.api.react(Matcher::of("patch", "persistentvolumeclaims"), forbidden);
+    scene.add_pair(claim("2Gi", "1Gi"), volume("1Gi"));
+    scene.pass(ONE_TRY).await;
+    assert!(scene.asked().is_empty());
+    let text = "Warning VolumeResizeFailed marking pvc \"default/data\" as resizing failed: ";
+    assert!(scene.events().iter().any(|event| event.starts_with(text)), "{:?}", scene.events());
+}
+
+/// What the status says already is not written again before each call.
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_fails_costs_one_write_for_each_call() {
+    let scene = Scene::start().await;
+    refuses(&scene.driver, Code::Internal);
+    scene.add_pair(claim("2Gi", "1Gi"), volume("1Gi"));
+    scene.pass(Duration::from_secs(12)).await;
+    assert_eq!(scene.asked().len(), 4);
+    assert_eq!(scene.patches(), [STATUS; 5]);
+    assert_eq!(scene.conditions(), ["Resizing", "ControllerResizeError"]);
+    // An uncertain answer is not written at all.
+    refuses(&scene.driver, Code::Aborted);
+    scene.pass(Duration::from_secs(8)).await;
+    assert_eq!((scene.asked().len(), scene.patches().len()), (5, 5));
+}
+
+/// The size changes while the call waits for the driver's Secret: the call is not sent, and the new size is asked for.
+#[tokio::test(start_paused = true)]
+async fn a_size_that_changes_before_its_call_is_sent_is_not_asked_for() {
+    let scene = Scene::start().await;
+    grows(&scene.driver, false);
+    scene.api.create_json::<Secret>(json!({ "metadata": { "namespace": "s", "name": "n" }, "data": {} }));
+    scene.api.react(Matcher::of("get", "secrets").once(), Reaction::DelayAnswer(Duration::from_millis(200)));
+    let mut volume = volume("1Gi");
+    volume["spec"]["csi"]["controllerExpandSecretRef"] = json!({ "namespace": "s", "name": "n" });
+    scene.add_pair(claim("2Gi", "1Gi"), volume);
+    scene.pass(Duration::from_millis(100)).await;
+    scene.ask_for("3Gi");
+    scene.pass(ONE_TRY).await;
+    // It was begun, so it comes first.
+    assert_eq!(scene.asked(), [2 * GI, 3 * GI]);
+    assert_eq!(scene.sizes()[0].as_deref(), Some("3Gi"));
+    assert!(!scene.told("VolumeResizeFailed"), "{:?}", scene.events());
+}

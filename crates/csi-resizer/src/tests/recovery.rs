@@ -200,3 +200,18 @@ async fn g1_an_api_server_without_the_feature_is_served_all_the_same() {
         assert_eq!(scene.sizes()[0].as_deref(), Some(if node_required { "1Gi" } else { "2Gi" }));
     }
 }
+
+/// The size that may have succeeded is finished first; the bigger one follows at once.
+#[tokio::test(start_paused = true)]
+async fn a_bigger_size_follows_the_one_that_was_uncertain() {
+    let scene = Scene::start().await;
+    refuses(&scene.driver, Code::Aborted);
+    scene.add_pair(claim("2Gi", "1Gi"), volume("1Gi"));
+    scene.pass(ONE_TRY).await;
+    scene.ask_for("3Gi");
+    scene.pass(ONE_TRY).await;
+    grows(&scene.driver, false);
+    scene.pass(Duration::from_secs(1)).await;
+    assert_eq!(scene.asked(), [2 * GI, 2 * GI, 2 * GI, 3 * GI]);
+    assert_eq!(scene.sizes(), [Some("3Gi".to_owned()), Some("3Gi".to_owned()), None]);
+}
