@@ -17,7 +17,6 @@ use crate::claim::pace::Pace;
 use crate::claim::sync_claim;
 use crate::expand::in_use::InUse;
 use crate::metrics::ResizerMetrics;
-use crate::pre_resize::sync_annotated;
 use crate::settings::Settings;
 use crate::subscriptions::subscribe;
 use crate::term_context::TermContext;
@@ -60,12 +59,7 @@ pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, write
     let workers = async {
         let claims = Arc::clone(context);
         let sync = move |uid| sync_claim(Arc::clone(&claims), uid);
-        let volumes = Arc::clone(context);
-        let sync_annotated = move |name| sync_annotated(Arc::clone(&volumes), name);
-        tokio::join!(
-            run_workers(context.queue.clone(), context.settings.workers, drain.clone(), sync),
-            run_workers(context.annotated.clone(), 1, drain.clone(), sync_annotated),
-        );
+        run_workers(context.queue.clone(), context.settings.workers, drain.clone(), sync).await;
         drop(subscriptions);
         worked.cancel();
     };
@@ -84,8 +78,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
         events,
         draining: term.draining(),
-        queue: WorkQueue::new(name.clone(), settings.backoff, &process.queue_metrics),
-        annotated: WorkQueue::new(name, settings.backoff, &process.queue_metrics),
+        queue: WorkQueue::new(name, settings.backoff, &process.queue_metrics),
         pace: Arc::new(Pace::new(settings.backoff)),
         memories: Memories::default(),
         in_use: InUse::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use controller_runtime::{EventKind, EventRecorder, WorkQueue};
 use csi_client::ControllerClient;
 use k8s_openapi::api::core::v1::ObjectReference;
-use storage_kube::names::{ClaimUid, VolumeName};
+use storage_kube::names::ClaimUid;
 use tokio_util::sync::CancellationToken;
 
 use crate::caches::Caches;
@@ -28,8 +28,6 @@ pub(crate) struct TermContext {
     /// Cancelled when the term starts nothing new.
     pub(crate) draining: CancellationToken,
     pub(crate) queue: WorkQueue<ClaimUid>,
-    /// Volumes with a note about their file system. Named as the other: the Go resizer has one queue for both.
-    pub(crate) annotated: WorkQueue<VolumeName>,
     pub(crate) pace: Arc<Pace>,
     pub(crate) memories: Memories,
     pub(crate) in_use: InUse,

@@ -2,10 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
+mod expanding;
 mod flags;
-mod growing;
+mod growth;
+mod modify_statuses;
 mod modifying;
 mod objects;
+mod pace;
+mod pre_resize;
+mod recovery;
 mod scene;
-mod sizes;
-mod statuses;
+mod size_rows;
+mod status_rows;

@@ -69,7 +69,7 @@ pub(crate) fn whose(settings: &Settings, claim: &ClaimRecord, volume: &Persisten
 }
 
 /// Both sides of the binding must agree.
-pub(crate) fn is_bound_to(volume: &PersistentVolume, claim: &ClaimRecord) -> bool {
+fn is_bound_to(volume: &PersistentVolume, claim: &ClaimRecord) -> bool {
     volume.spec.claim_ref.as_ref().is_some_and(|reference| {
         reference.namespace == *claim.namespace.as_str()
             && reference.uid.as_deref().is_some_and(|uid| uid == claim.uid.to_string())

@@ -1,6 +1,6 @@
 //! Changing the class of attributes: contract §7.7 and field reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fake_apiserver::{Matcher, Reaction, Status};
@@ -54,6 +54,20 @@ fn iops(values: &[&str]) -> Vec<BTreeMap<String, String>> {
     values.iter().map(|value| BTreeMap::from([("iops".to_owned(), (*value).to_owned())])).collect()
 }
 
+/// `reason: message`, in order.
+fn events(scene: &Scene) -> Vec<String> {
+    let events = scene.events().into_iter().filter_map(|event| {
+        let (_kind, event) = event.split_once(' ')?;
+        let (reason, message) = event.split_once(' ')?;
+        Some(format!("{reason}: {message}"))
+    });
+    events.collect()
+}
+
+fn reasons(scene: &Scene) -> BTreeSet<String> {
+    events(scene).iter().filter_map(|event| Some(event.split_once(':')?.0.to_owned())).collect()
+}
+
 fn current(scene: &Scene) -> String {
     scene.claim_json()["status"]["currentVolumeAttributesClassName"].as_str().unwrap_or_default().to_owned()
 }
@@ -63,7 +77,7 @@ fn status(scene: &Scene) -> Value {
 }
 
 fn want(scene: &Scene, class: &str) {
-    scene.change_claim(json!({ "spec": { "volumeAttributesClassName": class } }));
+    scene.merge_claim(&json!({ "spec": { "volumeAttributesClassName": class } }));
 }
 
 fn fail(scene: &Scene, code: Code) {
@@ -133,7 +147,7 @@ async fn a_volume_gets_the_class_that_is_wanted_and_then_the_claim_says_so() {
         );
         scene.pass(Duration::from_secs(1)).await;
         assert_eq!(
-            scene.events(),
+            events(&scene),
             [
                 "VolumeModify: external resizer is modifying volume data with vac gold",
                 "VolumeModifySuccessful: external resizer modified volume data with vac gold successfully",
@@ -157,11 +171,10 @@ async fn the_driver_is_told_what_the_flag_says_and_gets_the_secret_of_the_volume
         let metadata = Config { extra_modify_metadata: true, ..config() };
         let scene = scene_of(metadata, classed("gold", "silver", None), volume).await;
         for name in ["modify", "expand"] {
-            let data =
-                json!({ "metadata": { "name": name, "namespace": "kube-system" }, "data": { "who": "eA==" } });
+            let data = json!({ "metadata": { "name": name, "namespace": "kube-system" }, "data": { "who": "eA==" } });
             scene.api.create_json::<Secret>(data);
         }
-        scene.until("gold", |scene| current(scene) == "gold" || !scene.reasons().is_empty()).await;
+        scene.until("gold", |scene| current(scene) == "gold" || !reasons(scene).is_empty()).await;
         let request: Option<csi_proto::csi::v1::ControllerModifyVolumeRequest> =
             scene.driver.requests().into_iter().next();
         let Some(request) = request else { continue };
@@ -194,7 +207,7 @@ async fn a_failing_driver_is_called_at_the_pace_of_the_backoff_whatever_is_writt
         assert_eq!(status(&scene)["status"], if infeasible { "Infeasible" } else { "InProgress" }, "{code:?}");
         assert_eq!(status(&scene)["targetVolumeAttributesClassName"], "gold");
         assert_eq!(scene.conditions(), ["ModifyingVolume", "ModifyVolumeError"]);
-        let told = scene.events().into_iter().find(|event| event.starts_with("VolumeModifyFailed")).unwrap();
+        let told = events(&scene).into_iter().find(|event| event.starts_with("VolumeModifyFailed")).unwrap();
         assert_eq!(told.ends_with(". Still modifying to VAC gold"), uncertain, "{told}");
         assert_eq!(current(&scene), "silver");
         if infeasible {
@@ -216,7 +229,7 @@ async fn g7_a_class_that_may_be_coming_is_finished_or_failed_before_another_is_a
     scene.driver.script_always(Rpc::ControllerModifyVolume, modified);
     scene.until("bronze", |scene| current(scene) == "bronze").await;
     assert_eq!(scene.modified().last(), iops(&["100"]).last());
-    assert!(scene.events().iter().any(|event| event.contains("with vac gold successfully")));
+    assert!(events(&scene).iter().any(|event| event.contains("with vac gold successfully")));
 
     // It failed for good: bronze at once.
     let scene = scene_of(config(), classed("gold", "silver", None), volume_with("silver")).await;
@@ -266,7 +279,7 @@ async fn g7_taking_the_class_away_ends_what_is_not_going_on() {
         },
     )
     .await;
-    scene.until("it is given up", |scene| scene.reasons().contains("VolumeModifyCanceled")).await;
+    scene.until("it is given up", |scene| reasons(scene).contains("VolumeModifyCanceled")).await;
     assert_eq!(scene.modified(), iops(&["4567"]));
     assert_eq!(scene.conditions(), ["ModifyVolumeError"]);
 }
@@ -275,8 +288,8 @@ async fn g7_taking_the_class_away_ends_what_is_not_going_on() {
 #[tokio::test(start_paused = true)]
 async fn g7_a_missing_class_is_told_and_waited_for() {
     let scene = scene_of(config(), classed("platinum", "silver", None), volume_with("silver")).await;
-    scene.until("the event", |scene| scene.reasons().contains("VolumeModifyFailed")).await;
-    assert_eq!(scene.events(), ["VolumeModifyFailed: VAC \"platinum\" does not exist."]);
+    scene.until("the event", |scene| reasons(scene).contains("VolumeModifyFailed")).await;
+    assert_eq!(events(&scene), ["VolumeModifyFailed: VAC \"platinum\" does not exist."]);
     assert_eq!(status(&scene), json!({ "status": "Pending" }));
     assert_eq!((scene.modified(), current(&scene)), (iops(&[]), "silver".to_owned()));
     scene.pass(Duration::from_secs(20)).await;
@@ -299,7 +312,7 @@ async fn a_class_of_another_driver_is_not_sent() {
     scene.add_attributes_class(theirs);
     scene.pass(Duration::from_secs(30)).await;
     assert_eq!(scene.modified(), iops(&[]));
-    assert!(scene.events().iter().any(|event| event.contains("is of CSI driver other")), "{:?}", scene.events());
+    assert!(events(&scene).iter().any(|event| event.contains("is of CSI driver other")), "{:?}", events(&scene));
     assert_eq!(status(&scene)["status"], "Pending");
 }
 
@@ -311,7 +324,7 @@ async fn g7_a_class_that_vanishes_under_way_is_told() {
     scene.until("a failure", |scene| scene.conditions().len() == 2).await;
     scene.api.remove::<VolumeAttributesClass>(None, "gold");
     scene
-        .until("the event", |scene| scene.events().iter().any(|event| event.contains("VAC \"gold\" does not exist.")))
+        .until("the event", |scene| events(scene).iter().any(|event| event.contains("VAC \"gold\" does not exist.")))
         .await;
     assert_eq!(status(&scene)["status"], "InProgress", "it may be going on");
 }
@@ -328,7 +341,7 @@ async fn g4_a_success_that_could_not_be_written_is_written_later_and_not_asked_f
         scene.until("gold", |scene| current(scene) == "gold").await;
         assert_eq!(scene.modified().len(), 1, "{resource}");
         scene.pass(Duration::from_secs(1)).await;
-        assert!(scene.reasons().contains("VolumeModifyFailed"), "{resource}: {:?}", scene.events());
+        assert!(reasons(&scene).contains("VolumeModifyFailed"), "{resource}: {:?}", events(&scene));
     }
 }
 
@@ -351,9 +364,9 @@ async fn g11_without_the_right_to_read_classes_volumes_still_grow() {
     .await;
     scene.until("it has grown", |scene| scene.resize_status() == "NodeResizePending").await;
     scene
-        .until("the event", |scene| scene.events().iter().any(|event| event.contains("RBAC rules of csi-resizer")))
+        .until("the event", |scene| events(scene).iter().any(|event| event.contains("RBAC rules of csi-resizer")))
         .await;
-    assert_eq!(scene.sizes().len(), 1);
+    assert_eq!(scene.asked().len(), 1);
 }
 
 /// One serial task per claim.
@@ -385,7 +398,7 @@ async fn size_and_class_changed_together_are_done_one_after_the_other_without_a_
     );
     assert!(calls[0].ended.unwrap() <= calls[1].started, "never two at once for one claim");
     scene.pass(Duration::from_secs(1)).await;
-    assert!(scene.reasons().iter().all(|reason| !reason.ends_with("Failed")), "{:?}", scene.events());
+    assert!(reasons(&scene).iter().all(|reason| !reason.ends_with("Failed")), "{:?}", events(&scene));
 }
 
 /// One fails and the other does not: neither waits for the other, and neither speeds the other up.
@@ -414,14 +427,14 @@ async fn a_driver_that_only_modifies_or_only_grows_does_what_it_can() {
             config(),
             |driver| driver.controller_capabilities = vec![can],
             |api, driver| {
-                driver.script_always(Rpc::NodeGetCapabilities, || super::scene::node_expands(false));
+                super::growth::node_has_nothing(driver);
                 api.create_json::<VolumeAttributesClass>(attributes_class("gold", json!({ "iops": "4567" })));
                 create(api, both, volume_with("silver"));
             },
         )
         .await;
         scene.pass(Duration::from_mins(1)).await;
-        let done = (scene.sizes().len(), scene.modified().len());
+        let done = (scene.asked().len(), scene.modified().len());
         assert_eq!(done, if can == ExpandVolume { (1, 0) } else { (0, 1) }, "{can:?}");
     }
 }

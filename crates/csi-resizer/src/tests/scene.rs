@@ -1,6 +1,6 @@
 //! The resizer between a fake API server and a fake driver, all on the runtime of the test.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -8,14 +8,13 @@ use std::time::Duration;
 use controller_runtime::{Backoff, Health, Tasks, WorkQueueMetrics, lead};
 use csi_client::{CallMetrics, Driver, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
-use csi_proto::csi::v1::node_service_capability::{self, rpc::Type as NodeRpc};
 use csi_proto::csi::v1::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerModifyVolumeRequest,
-    ControllerModifyVolumeResponse, NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeServiceCapability,
+    ControllerModifyVolumeResponse,
 };
 use fake_apiserver::FakeApiServer;
 use fake_driver::{FakeDriver, Identity, Rpc, Step};
-use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -23,7 +22,7 @@ use storage_kube::in_tree::InTreePlugin;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::objects::{CLAIM, DRIVER, NAMESPACE, VOLUME};
+use super::objects::DRIVER;
 pub(super) use crate::args::Config;
 use crate::caches::Caches;
 use crate::metrics::ResizerMetrics;
@@ -71,7 +70,7 @@ impl Scene {
 
     /// Starts with other flags or another driver.
     pub(super) async fn with(config: Config, identity: impl FnOnce(&mut Identity)) -> Self {
-        Self::build(FakeApiServer::new(), config, identity, |_, _| ()).await
+        Self::build(config, identity, |_, _| ()).await
     }
 
     /// Starts with what `prepare` has done before.
@@ -80,21 +79,15 @@ impl Scene {
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
     ) -> Self {
-        Self::build(FakeApiServer::new(), config, identity, prepare).await
-    }
-
-    /// Another process over what one has left.
-    pub(super) async fn over(api: FakeApiServer, config: Config) -> Self {
-        Self::build(api, config, |_| (), |_, _| ()).await
+        Self::build(config, identity, prepare).await
     }
 
     async fn build(
-        api: FakeApiServer,
         config: Config,
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
     ) -> Self {
-        let driver = FakeDriver::start().await;
+        let (api, driver) = (FakeApiServer::new(), FakeDriver::start().await);
         driver.configure(|driver| {
             driver.name = DRIVER.to_owned();
             driver.controller_capabilities = vec![ControllerRpc::ExpandVolume, ControllerRpc::ModifyVolume];
@@ -103,6 +96,15 @@ impl Scene {
         driver.script_always(Rpc::ControllerExpandVolume, || grown(AS_ASKED, true));
         driver.script_always(Rpc::ControllerModifyVolume, modified);
         prepare(&api, &driver);
+        Self::over(config, api, driver).await
+    }
+
+    /// The next process on an API server and a driver that [`stop`](Self::stop) has left.
+    pub(super) async fn again(config: Config, (api, driver): (FakeApiServer, FakeDriver)) -> Self {
+        Self::over(config, api, driver).await
+    }
+
+    async fn over(config: Config, api: FakeApiServer, driver: FakeDriver) -> Self {
         let registry = prometheus::Registry::new();
         let tasks = Tasks::new();
         let call_metrics = CallMetrics::register(&registry).unwrap();
@@ -159,8 +161,12 @@ impl Scene {
         (self.api, self.driver)
     }
 
-    pub(super) fn add(&self, claim: Value, volume: Value) {
-        create(&self.api, claim, volume);
+    pub(super) fn add_claim(&self, claim: Value) {
+        self.api.create_json::<PersistentVolumeClaim>(claim);
+    }
+
+    pub(super) fn add_volume(&self, volume: Value) {
+        self.api.create_json::<PersistentVolume>(volume);
     }
 
     pub(super) fn add_attributes_class(&self, class: Value) {
@@ -187,16 +193,6 @@ pub(super) fn grown(bytes: i64, node_expansion_required: bool) -> Step {
     })
 }
 
-/// What the node service can do.
-pub(super) fn node_expands(expands: bool) -> Step {
-    Step::respond(move |_: &NodeGetCapabilitiesRequest| {
-        let rpc = node_service_capability::Rpc { r#type: NodeRpc::ExpandVolume.into() };
-        let capability = NodeServiceCapability { r#type: Some(node_service_capability::Type::Rpc(rpc)) };
-        let capabilities = if expands { vec![capability] } else { Vec::new() };
-        Ok(NodeGetCapabilitiesResponse { capabilities })
-    })
-}
-
 /// Whatever is asked for is done.
 pub(super) fn modified() -> Step {
     Step::respond(|_: &ControllerModifyVolumeRequest| Ok(ControllerModifyVolumeResponse {}))
@@ -206,11 +202,6 @@ pub(super) fn modified() -> Step {
 pub(super) const AS_ASKED: i64 = -1;
 
 impl Scene {
-    /// Lets time go by.
-    pub(super) async fn pass(&self, time: Duration) {
-        tokio::time::sleep(time).await;
-    }
-
     /// Waits until `done` holds.
     pub(super) async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
         let poll = async {
@@ -221,58 +212,15 @@ impl Scene {
         tokio::time::timeout(PATIENCE, poll).await.unwrap_or_else(|_| panic!("no {what}"));
     }
 
-    /// Sizes the driver was asked for, in bytes.
-    pub(super) fn sizes(&self) -> Vec<i64> {
-        let requests: Vec<ControllerExpandVolumeRequest> = self.driver.requests();
-        requests.into_iter().map(|request| request.capacity_range.map_or(0, |range| range.required_bytes)).collect()
-    }
-
     /// `mutable_parameters` the driver was asked for.
     pub(super) fn modified(&self) -> Vec<BTreeMap<String, String>> {
         let requests: Vec<ControllerModifyVolumeRequest> = self.driver.requests();
         requests.into_iter().map(|request| request.mutable_parameters.into_iter().collect()).collect()
     }
 
-    /// The claim of [`super::objects`] as JSON.
-    pub(super) fn claim_json(&self) -> Value {
-        self.api.get_json::<PersistentVolumeClaim>(NAMESPACE, CLAIM).expect("the claim is there")
-    }
-
-    pub(super) fn volume_json(&self) -> Value {
-        self.api.get_json::<PersistentVolume>(None, VOLUME).expect("the volume is there")
-    }
-
-    /// As a user or a controller changes the claim.
-    pub(super) fn change_claim(&self, change: Value) {
-        self.api.merge::<PersistentVolumeClaim>(NAMESPACE, CLAIM, &change);
-    }
-
     /// `status.allocatedResourceStatuses.storage`; empty when it is absent.
     pub(super) fn resize_status(&self) -> String {
         self.claim_json()["status"]["allocatedResourceStatuses"]["storage"].as_str().unwrap_or_default().to_owned()
-    }
-
-    /// Types of `status.conditions`.
-    pub(super) fn conditions(&self) -> Vec<String> {
-        let claim = self.claim_json();
-        let conditions = claim["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.iter().map(|condition| condition["type"].as_str().unwrap().to_owned()).collect()
-    }
-
-    /// Events in order, `reason: message`; repeated ones are one.
-    pub(super) fn events(&self) -> Vec<String> {
-        let mut events: Vec<Event> = self.api.list();
-        events.sort_by_key(|event| {
-            event.metadata.resource_version.as_deref().and_then(|version| version.parse::<u64>().ok())
-        });
-        let text =
-            |event: Event| format!("{}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default());
-        events.into_iter().map(text).collect()
-    }
-
-    /// Reasons of the events, in no order.
-    pub(super) fn reasons(&self) -> BTreeSet<String> {
-        self.events().iter().filter_map(|event| Some(event.split_once(':')?.0.to_owned())).collect()
     }
 
     /// Writes to claims and volumes so far: the resource, and what of it.

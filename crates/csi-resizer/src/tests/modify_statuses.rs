@@ -1,11 +1,10 @@
-//! Contract §7.4 and §7.8: what the status says, as patches that a fake API server applies.
+//! Contract §7.7 and §7.8: what the status says of a modification.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use storage_kube::wire::ClaimProgress;
 
 use super::objects::claim;
-use crate::expand::status;
 use crate::modify::status::{self as modify_status, Failure};
 use crate::records::ClaimRecord;
 
@@ -33,53 +32,6 @@ fn kinds(body: &Value) -> Vec<String> {
             format!("{removed}{}", condition["type"].as_str().unwrap())
         })
         .collect()
-}
-
-#[test]
-fn each_step_says_how_far_it_has_come() {
-    let claim = record(&json!([]));
-    let rows = [
-        (status::node_pending(&claim, now()), json!("NodeResizePending")),
-        (status::in_progress(&claim, "2Gi", true, now()), json!("ControllerResizeInProgress")),
-        (status::infeasible("x", now()), json!("ControllerResizeInfeasible")),
-        (status::finished(&claim, "2Gi"), Value::Null),
-    ];
-    assert_eq!(rows.len(), 4, "the fifth has another resource, which is not touched");
-    for (body, expected) in rows {
-        assert_eq!(body["status"]["allocatedResourceStatuses"], json!({ "storage": expected }), "{body}");
-    }
-    assert_eq!(status::failed("x", now())["status"].get("allocatedResourceStatuses"), None);
-    assert_eq!(status::in_progress(&claim, "2Gi", false, now())["status"].get("allocatedResourceStatuses"), None);
-}
-
-#[test]
-fn conditions_about_growing_go_and_all_others_stay() {
-    let all =
-        json!([condition("ModifyingVolume"), condition("ControllerResizeError"), condition("FileSystemResizePending")]);
-    let claim = record(&all);
-    let (error, pending) = ("-ControllerResizeError", "-FileSystemResizePending");
-    assert_eq!(kinds(&status::in_progress(&claim, "2Gi", true, now())), ["Resizing", error, pending]);
-    assert_eq!(kinds(&status::in_progress(&claim, "2Gi", false, now())), ["Resizing"]);
-    assert_eq!(kinds(&status::node_pending(&claim, now())), ["FileSystemResizePending"]);
-    assert_eq!(kinds(&status::failed("x", now())), ["ControllerResizeError"]);
-    assert_eq!(kinds(&status::finished(&claim, "2Gi")), [error, pending]);
-    assert_eq!(kinds(&status::legacy::in_progress(&claim, now())), ["Resizing", error, pending]);
-    assert_eq!(kinds(&status::legacy::node_pending(&claim, now())), ["FileSystemResizePending", error]);
-}
-
-#[test]
-fn the_annotation_for_the_node_comes_with_the_end_and_goes_with_the_beginning() {
-    const KEY: &str = "volume.kubernetes.io/node-expansion-not-required";
-    let without = record(&json!([]));
-    let mut with = without.clone();
-    with.size.node_not_required = true;
-    let annotation = |body: Value| body["metadata"]["annotations"].get(KEY).cloned();
-    assert_eq!(annotation(status::finished(&without, "2Gi")), Some(json!("true")));
-    assert_eq!(annotation(status::finished(&with, "2Gi")), None, "it is there");
-    for body in [status::in_progress(&with, "2Gi", true, now()), status::node_pending(&with, now())] {
-        assert_eq!(annotation(body), Some(Value::Null));
-    }
-    assert_eq!(annotation(status::in_progress(&without, "2Gi", true, now())), None);
 }
 
 const FAILURE: Failure<'static> =
