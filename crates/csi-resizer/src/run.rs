@@ -63,12 +63,11 @@ async fn serve(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         move |term| {
             let process = process.clone();
             Box::pin(async move {
-                match process {
-                    Ok(process) => term::work(process, term).await,
-                    Err(_) => {
-                        term.draining().cancelled().await;
-                        Ok(())
-                    }
+                if let Ok(process) = process {
+                    term::work(process, term).await
+                } else {
+                    term.draining().cancelled().await;
+                    Ok(())
                 }
             })
         }

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
+mod construction;
 mod expanding;
 mod flags;
 mod growth;
+mod in_use;
 mod modify_statuses;
 mod modifying;
 mod objects;

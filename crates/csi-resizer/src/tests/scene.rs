@@ -55,7 +55,6 @@ pub(super) struct Scene {
     pub(super) api: FakeApiServer,
     pub(super) driver: FakeDriver,
     pub(super) registry: prometheus::Registry,
-    pub(super) process: Arc<Process>,
     term: Arc<Mutex<Weak<TermContext>>>,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
@@ -146,7 +145,7 @@ impl Scene {
             Box::pin(leading).await.unwrap();
             let _ = end.send(());
         });
-        Self { api, driver, registry, process, term, shutdown, ended, _tasks: tasks }
+        Self { api, driver, registry, term, shutdown, ended, _tasks: tasks }
     }
 
     /// What the term at work has.

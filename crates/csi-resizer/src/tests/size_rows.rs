@@ -150,7 +150,8 @@ async fn a_run_leaves_the_claim_as_it_should() {
     let (pending, in_progress) = ("NodeResizePending", "ControllerResizeInProgress");
     let begun = ["5G", "3G", "10G"];
     // Requested, capacity, allocated; status; volume; given → status, allocated, called.
-    let cases: [([&str; 3], &str, &str, Given, &str, &str, bool); 12] = [
+    type Case = ([&'static str; 3], &'static str, &'static str, Given, &'static str, &'static str, bool);
+    let cases: [Case; 12] = [
         (["2G", "1G", ""], "", "1Gi", Nothing, pending, "2G", true),
         // There is nothing to be done for a claim that has all it asks for: it is not looked at.
         (["1G", "1G", ""], "", "1Gi", Nothing, "", "", false),
