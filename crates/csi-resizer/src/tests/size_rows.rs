@@ -143,6 +143,9 @@ fn row_claim(sizes: [&str; 3], status: &str) -> Value {
     claim
 }
 
+/// Requested, capacity and allocated; status; volume; the rest; status and allocated afterwards; whether the driver is called.
+type Case = ([&'static str; 3], &'static str, &'static str, Given, &'static str, &'static str, bool);
+
 /// Sizes of claims in powers of ten, those of volumes in powers of two, so that a volume of 3Gi has more than 3G.
 #[tokio::test(start_paused = true)]
 async fn a_run_leaves_the_claim_as_it_should() {
@@ -150,7 +153,6 @@ async fn a_run_leaves_the_claim_as_it_should() {
     let (pending, in_progress) = ("NodeResizePending", "ControllerResizeInProgress");
     let begun = ["5G", "3G", "10G"];
     // Requested, capacity, allocated; status; volume; given → status, allocated, called.
-    type Case = ([&'static str; 3], &'static str, &'static str, Given, &'static str, &'static str, bool);
     let cases: [Case; 12] = [
         (["2G", "1G", ""], "", "1Gi", Nothing, pending, "2G", true),
         // There is nothing to be done for a claim that has all it asks for: it is not looked at.
