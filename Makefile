@@ -1,7 +1,7 @@
 # Everything a contributor runs. `make help` lists it.
 SHELL := /bin/bash
 CARGO ?= cargo
-SIDECARS := -p csi-provisioner -p csi-attacher -p csi-node-driver-registrar -p livenessprobe
+SIDECARS := -p csi-provisioner -p csi-attacher -p csi-resizer -p csi-node-driver-registrar -p livenessprobe
 PROGRAMS := $(SIDECARS) -p local-driver -p e2e
 STATIC := $(shell uname -m)-unknown-linux-musl
 STATIC_GLIBC := $(shell uname -m)-unknown-linux-gnu

@@ -215,6 +215,14 @@ impl Cluster {
         self.upstream_account(Role::Attacher, namespace).await
     }
 
+    /// The same for the resizer's.
+    ///
+    /// # Errors
+    /// As [`upstream_provisioner_account`](Self::upstream_provisioner_account).
+    pub async fn upstream_resizer_account(&self, namespace: &str) -> Result<Account> {
+        self.upstream_account(Role::Resizer, namespace).await
+    }
+
     async fn upstream_account(&self, role: Role, namespace: &str) -> Result<Account> {
         rbac::apply_upstream(&self.client().await?, role, namespace).await?;
         self.account(namespace, role.program()).await

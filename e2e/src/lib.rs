@@ -32,6 +32,7 @@ pub mod ports;
 pub mod process;
 pub mod programs;
 pub mod proxy;
+pub mod resize_scene;
 pub mod scene;
 pub mod sidecar;
 pub mod site;

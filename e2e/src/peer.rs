@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::{
-    programs::{self, GO_CSI_ATTACHER, GO_CSI_PROVISIONER},
+    programs::{self, GO_CSI_ATTACHER, GO_CSI_PROVISIONER, GO_CSI_RESIZER},
     sidecar::{Role, Settings},
 };
 
@@ -27,6 +27,7 @@ pub async fn settings_with_defaults(role: Role, kubeconfig: &Path, csi_address: 
     let program = match role {
         Role::Provisioner => &GO_CSI_PROVISIONER,
         Role::Attacher => &GO_CSI_ATTACHER,
+        Role::Resizer => &GO_CSI_RESIZER,
     };
     let executable = programs::ensured(program).await?;
     Settings::of(program.name, executable, kubeconfig, csi_address)?.called(role.program())

@@ -66,6 +66,34 @@ impl Population {
         stream::iter(marked).buffer_unordered(AT_ONCE).try_collect().await
     }
 
+    /// Says of all claims that they are Bound and have what they ask for, as kube-controller-manager does.
+    ///
+    /// # Errors
+    /// When the API server refuses one.
+    pub async fn mark_bound(&self, client: &Client) -> Result<()> {
+        let status = json!({ "status": { "phase": "Bound", "accessModes": ["ReadWriteOnce"],
+            "capacity": { "storage": "10Gi" } } });
+        let marked = (0..self.count).map(|number| {
+            let claims = format!("/api/v1/namespaces/{}/persistentvolumeclaims", self.namespace);
+            patch(client, format!("{claims}/{}/status", claim_name(number)), &status)
+        });
+        stream::iter(marked).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    /// Creates pods, each of which uses one of the claims and is on a node, as the account of that name.
+    ///
+    /// # Errors
+    /// When the API server refuses one.
+    pub async fn create_pods(&self, client: &Client, account: &str, count: usize) -> Result<()> {
+        let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
+        let path = path.as_str();
+        let created = (0..count).map(|number| async move {
+            post(client, path, &pod(number, account)).await?;
+            anyhow::Ok(())
+        });
+        stream::iter(created).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
     /// As the attach/detach controller makes them.
     fn attachment_name(&self, number: usize) -> String {
         digest(&format!("{}{}{}", self.volume_name(number), self.driver, node_name(number)), "csi-")
@@ -85,7 +113,7 @@ impl Population {
         json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {
-                "name": format!("data-database-{number:06}"),
+                "name": claim_name(number),
                 "labels": { "app.kubernetes.io/name": "database", "app.kubernetes.io/instance": number.to_string() },
                 "annotations": {
                     "pv.kubernetes.io/bind-completed": "yes",
@@ -124,7 +152,7 @@ impl Population {
                 "persistentVolumeReclaimPolicy": "Delete", "storageClassName": self.driver,
                 "claimRef": {
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": self.namespace,
-                    "name": format!("data-database-{number:06}"), "uid": claim_uid,
+                    "name": claim_name(number), "uid": claim_uid,
                 },
                 "csi": {
                     "driver": self.driver, "volumeHandle": format!("vol-0123456789abcdef{number:06}"), "fsType": "ext4",
@@ -148,6 +176,42 @@ impl Population {
             },
         })
     }
+}
+
+fn claim_name(number: usize) -> String {
+    format!("data-database-{number:06}")
+}
+
+/// One of a StatefulSet, with what such pods usually say. No kubelet has written its status.
+fn pod(number: usize, account: &str) -> Value {
+    let probe = json!({ "httpGet": { "path": "/healthz", "port": 8080 }, "periodSeconds": 10, "timeoutSeconds": 2 });
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("database-{number:06}"),
+            "labels": {
+                "app.kubernetes.io/name": "database", "app.kubernetes.io/instance": number.to_string(),
+                "apps.kubernetes.io/pod-index": number.to_string(),
+                "statefulset.kubernetes.io/pod-name": format!("database-{number:06}"),
+            },
+            "annotations": { "backup.example.com/plan": "x".repeat(UNREAD) },
+        },
+        "spec": {
+            "serviceAccountName": account, "automountServiceAccountToken": false, "nodeName": node_name(number),
+            "containers": [{
+                "name": "database", "image": "registry.example.com/database:1.2.3",
+                "env": [
+                    { "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+                    { "name": "CLUSTER", "value": "database.default.svc.cluster.local" },
+                ],
+                "ports": [{ "name": "sql", "containerPort": 5432 }, { "name": "http", "containerPort": 8080 }],
+                "resources": { "requests": { "cpu": "100m", "memory": "1Gi" }, "limits": { "memory": "2Gi" } },
+                "livenessProbe": probe, "readinessProbe": probe,
+                "volumeMounts": [{ "name": "data", "mountPath": "/var/lib/database" }],
+            }],
+            "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": claim_name(number) } }],
+        },
+    })
 }
 
 fn node_name(number: usize) -> String {
@@ -213,6 +277,33 @@ pub async fn create_waiting_attachment(client: &Client, name: &str, driver: &str
     post(client, "/apis/storage.k8s.io/v1/csinodes", &node).await?;
     post(client, "/apis/storage.k8s.io/v1/volumeattachments", &attachment).await?;
     Ok(())
+}
+
+/// Creates a claim that is bound to a volume of a driver and asks for more than it has. The driver does not know the volume.
+///
+/// # Errors
+/// When the API server refuses one.
+pub async fn create_growing_claim(client: &Client, namespace: &str, name: &str, driver: &str) -> Result<()> {
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": driver, "volumeName": name,
+            "resources": { "requests": { "storage": "2Mi" } },
+        },
+    });
+    let claims = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
+    let uid = post(client, &claims, &claim).await?;
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Mi" }, "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": driver, "csi": { "driver": driver, "volumeHandle": name },
+            "claimRef": { "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": uid },
+        },
+    });
+    post(client, "/api/v1/persistentvolumes", &volume).await?;
+    let status = json!({ "status": { "phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Mi" } } });
+    patch(client, format!("{claims}/{name}/status"), &status).await
 }
 
 /// Creates the StorageClass of a driver, under the driver's name.

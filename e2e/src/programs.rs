@@ -89,6 +89,14 @@ pub const GO_CSI_ATTACHER: GoProgram = GoProgram {
     link_flags: STRIPPED,
     takes: "5 minutes, or seconds after the Go provisioner",
 };
+/// The Go resizer, likewise.
+pub const GO_CSI_RESIZER: GoProgram = GoProgram {
+    name: "go-csi-resizer",
+    module: "peers",
+    package: "github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer",
+    link_flags: STRIPPED,
+    takes: "5 minutes, or seconds after the Go provisioner",
+};
 /// The CSI driver of Kubernetes' own end-to-end tests: for us one that others wrote.
 pub const MOCK_DRIVER: GoProgram =
     GoProgram { name: "mock-driver", module: "mock-driver", package: ".", link_flags: STRIPPED, takes: "1 minute" };
@@ -109,6 +117,7 @@ pub const ALL: &[GoProgram] = &[
     CSI_SANITY,
     GO_CSI_PROVISIONER,
     GO_CSI_ATTACHER,
+    GO_CSI_RESIZER,
     MOCK_DRIVER,
     KUBELET_DIAL,
     TRANSLATION,
@@ -168,13 +177,19 @@ pub enum Upstream {
 
 impl Upstream {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Sidecar(Role::Provisioner), Self::Sidecar(Role::Attacher), Self::Snapshots, Self::GatewayApi];
+    pub const ALL: [Self; 5] = [
+        Self::Sidecar(Role::Provisioner),
+        Self::Sidecar(Role::Attacher),
+        Self::Sidecar(Role::Resizer),
+        Self::Snapshots,
+        Self::GatewayApi,
+    ];
 
     fn module(self) -> &'static str {
         match self {
             Self::Sidecar(Role::Provisioner) => "github.com/kubernetes-csi/external-provisioner/v6",
             Self::Sidecar(Role::Attacher) => "github.com/kubernetes-csi/external-attacher/v4",
+            Self::Sidecar(Role::Resizer) => "github.com/kubernetes-csi/external-resizer/v2",
             Self::Snapshots => "github.com/kubernetes-csi/external-snapshotter/client/v8",
             Self::GatewayApi => "sigs.k8s.io/gateway-api",
         }

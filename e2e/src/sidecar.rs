@@ -25,6 +25,8 @@ pub enum Role {
     Provisioner,
     /// Attaches them to nodes.
     Attacher,
+    /// Makes them larger and changes their attributes.
+    Resizer,
 }
 
 impl Role {
@@ -33,6 +35,7 @@ impl Role {
         match self {
             Self::Provisioner => "csi-provisioner",
             Self::Attacher => "csi-attacher",
+            Self::Resizer => "csi-resizer",
         }
     }
 }

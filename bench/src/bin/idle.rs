@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use bench::table::{heading, line, mebibytes, median, milliseconds, say};
 use bench::{Contender, Run};
-use e2e::attach_scene::ATTACHES;
 use e2e::binary::release_bin;
 use e2e::cluster::Account;
 use e2e::sidecar::Role;
@@ -18,8 +17,11 @@ use kube::api::{DeleteParams, ListParams};
 const RUNS: usize = 5;
 /// From the last start to the look at the memory: informers have listed, the lease is held, Go's collector has run.
 const SETTLE: Duration = Duration::from_secs(15);
+/// What the drivers advertise: something to do for each.
+const CAPABILITIES: &str = "--capabilities=CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,PUBLISH_UNPUBLISH_VOLUME,\
+    PUBLISH_READONLY,EXPAND_VOLUME,MODIFY_VOLUME";
 /// Those that lead, each with its service account.
-const ROLES: [Role; 2] = [Role::Provisioner, Role::Attacher];
+const ROLES: [Role; 3] = [Role::Provisioner, Role::Attacher, Role::Resizer];
 /// Those beside a driver on a node. The Go ones are not to be had as Go modules.
 const NODE_PROGRAMS: [&str; 2] = ["csi-node-driver-registrar", "livenessprobe"];
 
@@ -46,12 +48,13 @@ async fn main() -> Result<()> {
     let namespace = cluster.namespace("bench").await?;
     let mut drivers = Vec::new();
     for number in 0..=ROLES.len() * Contender::BOTH.len() {
-        drivers.push(Driver::start(&format!("driver-{number}.outrigger.dev"), &[ATTACHES]).await?);
+        drivers.push(Driver::start(&format!("driver-{number}.outrigger.dev"), &[CAPABILITIES]).await?);
     }
     let leases: Api<Lease> = Api::namespaced(cluster.client().await?, &namespace);
     let accounts = vec![
         cluster.upstream_provisioner_account(&namespace).await?,
         cluster.upstream_attacher_account(&namespace).await?,
+        cluster.upstream_resizer_account(&namespace).await?,
     ];
     let scene = Scene { leases, accounts, drivers };
     let mut leading: Vec<[Column; 2]> = ROLES.iter().map(|_| <[Column; 2]>::default()).collect();

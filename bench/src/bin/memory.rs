@@ -1,12 +1,11 @@
-//! `make bench-memory`: what a provisioner and an attacher take that start in a cluster of 20,000 volumes, their own or another
-//! driver's.
+//! `make bench-memory`: what a provisioner, an attacher and a resizer take that start in a cluster of 20,000 volumes and 10,000
+//! pods, their own or another driver's.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use bench::Contender;
 use bench::table::{heading, line, mebibytes, say, seconds, share};
-use e2e::attach_scene::ATTACHES;
 use e2e::cluster::Account;
 use e2e::sidecar::Role;
 use e2e::{Cluster, Driver, Footprint, Population, population};
@@ -15,6 +14,11 @@ use tokio::time::{Instant, sleep};
 
 /// Claims, volumes and attachments, of each kind. The drivers attach, so the provisioner looks at the attachments too.
 const VOLUMES: usize = 20_000;
+/// Beside them: the resizer of others looks at all pods.
+const PODS: usize = 10_000;
+/// What the drivers advertise: something to do for each sidecar.
+const CAPABILITIES: &str = "--capabilities=CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,PUBLISH_UNPUBLISH_VOLUME,\
+    PUBLISH_READONLY,EXPAND_VOLUME,MODIFY_VOLUME";
 /// From the first call for the one volume that waits to the look at the steady memory.
 const SETTLE: Duration = Duration::from_secs(30);
 
@@ -29,6 +33,7 @@ struct Scene {
     client: Client,
     provisioner: Account,
     attacher: Account,
+    resizer: Account,
 }
 
 /// A sidecar, and the call that says that it works.
@@ -39,23 +44,25 @@ struct Job {
     rpc: &'static str,
 }
 
-const JOBS: [Job; 2] = [
+const JOBS: [Job; 3] = [
     Job { name: "csi-provisioner", role: Role::Provisioner, rpc: "CreateVolume" },
     Job { name: "csi-attacher", role: Role::Attacher, rpc: "ControllerPublishVolume" },
+    Job { name: "csi-resizer", role: Role::Resizer, rpc: "ControllerExpandVolume" },
 ];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    say(&format!("{VOLUMES} claims, volumes and attachments; one claim or attachment waits when a sidecar starts"));
+    say(&format!("{VOLUMES} claims, volumes and attachments, {PODS} pods; one claim or attachment waits when a sidecar starts"));
     let mut cluster = Cluster::start().await?;
     let namespace = cluster.namespace("bench").await?;
     let provisioner = cluster.upstream_provisioner_account(&namespace).await?;
     let attacher = cluster.upstream_attacher_account(&namespace).await?;
-    let scene = Scene { client: cluster.client().await?, provisioner, attacher };
+    let resizer = cluster.upstream_resizer_account(&namespace).await?;
+    let scene = Scene { client: cluster.client().await?, provisioner, attacher, resizer };
     // Nothing but the sidecar is to work while it is measured.
     cluster.controller_manager().stop().await?;
-    let owner = Driver::start("many.outrigger.dev", &[ATTACHES]).await?;
-    let beside = Driver::start("few.outrigger.dev", &[ATTACHES]).await?;
+    let owner = Driver::start("many.outrigger.dev", &[CAPABILITIES]).await?;
+    let beside = Driver::start("few.outrigger.dev", &[CAPABILITIES]).await?;
     for driver in [&owner, &beside] {
         population::create_class(&scene.client, driver.name()).await?;
     }
@@ -63,6 +70,8 @@ async fn main() -> Result<()> {
     let population = Population { namespace, driver: owner.name().to_owned(), count: VOLUMES };
     population.create(&scene.client).await?;
     population.mark_attached(&scene.client).await?;
+    population.mark_bound(&scene.client).await?;
+    population.create_pods(&scene.client, &scene.resizer.name, PODS).await?;
     say(&format!("loaded in {}", seconds(loading.elapsed())));
     for (driver, whose) in [(&owner, "its own driver"), (&beside, "another driver")] {
         for job in JOBS {
@@ -80,12 +89,16 @@ impl Scene {
         let account = match job.role {
             Role::Provisioner => &self.provisioner,
             Role::Attacher => &self.attacher,
+            Role::Resizer => &self.resizer,
         };
         match job.role {
             Role::Provisioner => {
                 population::create_waiting_claim(&self.client, &account.namespace, &waiting, driver.name()).await?;
             }
             Role::Attacher => population::create_waiting_attachment(&self.client, &waiting, driver.name()).await?,
+            Role::Resizer => {
+                population::create_growing_claim(&self.client, &account.namespace, &waiting, driver.name()).await?;
+            }
         }
         let mut run = contender.start(job.role, account, driver, &[]).await?;
         let until_work = run.first_call(driver, Some(job.rpc)).await?;

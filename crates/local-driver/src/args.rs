@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i64).range(1..))]
     pub max_volume_size: Option<i64>,
 
+    /// Bytes that ControllerExpandVolume says a volume has, whatever it has: for tests of callers.
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    pub answered_size: Option<i64>,
+
     /// Makes calls slow or fail, may be repeated: RPC:KEY=VALUE,... with the keys delay=TIME (before the work),
     /// answer-delay=TIME (after the work), code=CODE (instead of the work), after=CODE (the work is done, then the
     /// error is answered), message=TEXT, times=N (calls it holds for, for ever unless given).
@@ -114,6 +118,8 @@ pub struct Config {
     pub capacity: Option<i64>,
     /// Limit on the bytes of one volume.
     pub max_volume_size: Option<i64>,
+    /// What ControllerExpandVolume says instead of the truth.
+    pub answered_size: Option<i64>,
     /// Injected faults, first match wins.
     pub faults: Vec<Fault>,
     /// Journal file.
@@ -151,6 +157,7 @@ impl TryFrom<&Args> for Config {
                 .map(|bytes| if bytes < 0 { Err(Error::Capacity(bytes)) } else { Ok(bytes) })
                 .transpose()?,
             max_volume_size: args.max_volume_size,
+            answered_size: args.answered_size,
             faults: faults.collect::<Result<_, _>>()?,
             journal: args.journal.clone(),
         })

@@ -37,6 +37,8 @@ pub(crate) struct ControllerService {
     pub(crate) mutable_parameters: mutable_parameters::Known,
     /// Bytes one volume may have.
     pub(crate) max_volume_size: Option<i64>,
+    /// What ControllerExpandVolume says instead of the truth.
+    pub(crate) answered_size: Option<i64>,
     pub(crate) snapshots: Snapshots,
 }
 
@@ -137,7 +139,8 @@ impl ControllerService {
         if !node_expansion_required {
             node::expand_here(&self.volumes, &wanted.id).await?;
         }
-        Ok(csi::ControllerExpandVolumeResponse { capacity_bytes: record.capacity_bytes, node_expansion_required })
+        let capacity_bytes = self.answered_size.unwrap_or(record.capacity_bytes);
+        Ok(csi::ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required })
     }
 
     async fn controller_modify_volume(

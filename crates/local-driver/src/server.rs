@@ -56,6 +56,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
         places: config.places,
         mutable_parameters: config.mutable_parameters,
         max_volume_size: config.max_volume_size,
+        answered_size: config.answered_size,
         snapshots,
     };
     let node = NodeService::new(

@@ -1,5 +1,5 @@
 //! Our sidecars beside the Go ones: sharing a Lease with them, and doing the same for the same object. What is about the
-//! attacher is in `attach`, the rest is about the provisioner.
+//! attacher is in `attach`, about the resizer in `resize`, the rest is about the provisioner.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod attach;
@@ -10,6 +10,7 @@ mod flags;
 mod lease_history;
 mod metrics;
 mod mixed;
+mod resize;
 mod same_result;
 mod site;
 mod stand_ins;
