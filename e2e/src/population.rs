@@ -302,7 +302,8 @@ pub async fn create_growing_claim(client: &Client, namespace: &str, name: &str, 
         },
     });
     post(client, "/api/v1/persistentvolumes", &volume).await?;
-    let status = json!({ "status": { "phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Mi" } } });
+    let status =
+        json!({ "status": { "phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Mi" } } });
     patch(client, format!("{claims}/{name}/status"), &status).await
 }
 

@@ -156,10 +156,7 @@ impl ResizeScene {
                 "claimRef": { "namespace": self.namespace, "name": name } }),
         );
         let mut claim = both;
-        merge(
-            &mut claim,
-            &json!({ "resources": { "requests": { "storage": "1Mi" } }, "volumeName": self.name(name) }),
-        );
+        merge(&mut claim, &json!({ "resources": { "requests": { "storage": "1Mi" } }, "volumeName": self.name(name) }));
         for spec in [&mut claim, &mut volume] {
             merge(spec, &at(&fields.both)?);
         }

@@ -52,7 +52,9 @@ const JOBS: [Job; 3] = [
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    say(&format!("{VOLUMES} claims, volumes and attachments, {PODS} pods; one claim or attachment waits when a sidecar starts"));
+    say(&format!(
+        "{VOLUMES} claims, volumes and attachments, {PODS} pods; one claim or attachment waits when a sidecar starts"
+    ));
     let mut cluster = Cluster::start().await?;
     let namespace = cluster.namespace("bench").await?;
     let provisioner = cluster.upstream_provisioner_account(&namespace).await?;

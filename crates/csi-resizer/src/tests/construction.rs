@@ -1,15 +1,20 @@
 //! Contract §7.6: what is made of a driver, and whose a volume is.
 
-use csi_client::{DriverInfo, Handshake};
+use controller_runtime::{Tasks, WorkQueueMetrics};
+use csi_client::{Driver, DriverInfo, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
+use fake_apiserver::FakeApiServer;
 use fake_driver::{FakeDriver, Rpc};
 use serde_json::{Value, json};
+use sidecar::Started;
 use storage_kube::wire::{ClaimProgress, PersistentVolume};
 
 use super::growth::{node_expands, node_has_nothing};
 use super::objects::{claim, volume};
 use super::scene::config;
+use crate::metrics::ResizerMetrics;
 use crate::records::ClaimRecord;
+use crate::run;
 use crate::settings::{DriverFacts, Expansion, Settings, Unsupported};
 use crate::volume::{Whose, whose};
 
@@ -24,6 +29,13 @@ use Can::{Expand, ExpandOnNode, Modify, Serve};
 
 /// What a driver with these capabilities says of itself, and whether its node service was asked.
 async fn asked(can: &[Can]) -> (DriverInfo, bool) {
+    let driver = driver(can).await;
+    let client = ready(&driver).await;
+    let info = client.ready().await;
+    ((*info).clone(), !driver.calls_of(Rpc::NodeGetCapabilities).is_empty())
+}
+
+async fn driver(can: &[Can]) -> FakeDriver {
     let driver = FakeDriver::start().await;
     driver.configure(|identity| {
         identity.controller_capabilities.clear();
@@ -34,21 +46,26 @@ async fn asked(can: &[Can]) -> (DriverInfo, bool) {
         }
     });
     if can.contains(&ExpandOnNode) {
-        node_expands(&fake_apiserver::FakeApiServer::new(), &driver);
+        node_expands(&FakeApiServer::new(), &driver);
     } else {
         node_has_nothing(&driver);
     }
-    let (client, connection) = csi_client::Driver::new(csi_client::Settings {
+    driver
+}
+
+/// A client whose handshake is through.
+async fn ready(driver: &FakeDriver) -> Driver {
+    let (client, connection) = Driver::new(csi_client::Settings {
         address: csi_client::Address::parse(&driver.address()).unwrap(),
         handshake: Handshake::ControllerOrNodeExpansion,
         timeout: config().timeout,
         metrics: csi_client::CallMetrics::register(&prometheus::Registry::new()).unwrap(),
     });
-    let info = tokio::select! {
-        info = client.ready() => info,
+    tokio::select! {
+        _ = client.ready() => {}
         error = connection.run() => panic!("{error}"),
-    };
-    ((*info).clone(), !driver.calls_of(Rpc::NodeGetCapabilities).is_empty())
+    }
+    client
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,5 +118,30 @@ async fn a_volume_of_a_plugin_is_ours_when_its_claim_was_handed_over() {
     for (driver, source, resizer, expected) in rows {
         let whose = whose(&settings(driver), &claim(resizer), &in_tree(source));
         assert_eq!(whose, expected, "{driver} {source} {resizer}");
+    }
+}
+
+/// The process stays, and says why there is nothing to do: what runs beside it in the pod goes on.
+#[tokio::test(start_paused = true)]
+async fn g5_a_driver_that_can_do_nothing_disables_the_resizer_and_ends_nothing() {
+    for (can, disabled) in
+        [(&[Serve][..], true), (&[Expand], true), (&[Serve, Expand], false), (&[Serve, Modify], false)]
+    {
+        let (fake, api, tasks) = (driver(can).await, FakeApiServer::new(), Tasks::new());
+        let client = ready(&fake).await;
+        let registry = prometheus::Registry::new();
+        let started = Started {
+            info: client.ready().await,
+            driver: client,
+            client: api.client(),
+            unlimited: api.client(),
+            tasks: &tasks,
+            queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
+            elects: false,
+        };
+        let process = run::process(&config(), started, ResizerMetrics::register(&registry).unwrap());
+        assert_eq!(process.is_err(), disabled, "{can:?}");
+        let metrics = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        assert!(metrics.contains(&format!("csi_resizer_disabled {}", u8::from(disabled))), "{metrics}");
     }
 }

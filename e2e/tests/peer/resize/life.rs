@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use e2e::resize_scene::{
-    FILE_SYSTEM_RESIZE_PENDING, Fields, ResizeScene, capacity, has_condition, resize_status,
-};
+use e2e::resize_scene::{FILE_SYSTEM_RESIZE_PENDING, Fields, ResizeScene, capacity, has_condition, resize_status};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimStatus, Secret};
 use kube::Api;
 use kube::api::PostParams;
@@ -97,7 +95,9 @@ impl Life<'_> {
             Course::GrowsAndChanges => {
                 let resources = json!({ "requests": { "storage": "2Mi" } });
                 let class = scene.name("gold");
-                scene.patch(name, &json!({ "spec": { "resources": resources, "volumeAttributesClassName": class } })).await?;
+                scene
+                    .patch(name, &json!({ "spec": { "resources": resources, "volumeAttributesClassName": class } }))
+                    .await?;
                 self.grown(scene, "2Mi").await?;
                 self.changed(scene, "gold").await?;
             }
@@ -194,8 +194,9 @@ fn plain(mut object: Value) -> Value {
     }
     if let Some(conditions) = object.pointer_mut("/status/conditions") {
         let by_type = conditions.as_array().into_iter().flatten();
-        let by_type: BTreeMap<_, _> =
-            by_type.map(|condition| (condition["type"].as_str().unwrap_or_default().to_owned(), condition.clone())).collect();
+        let by_type: BTreeMap<_, _> = by_type
+            .map(|condition| (condition["type"].as_str().unwrap_or_default().to_owned(), condition.clone()))
+            .collect();
         *conditions = json!(by_type);
     }
     object

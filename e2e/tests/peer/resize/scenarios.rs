@@ -214,10 +214,8 @@ fn attributes() -> Vec<Scenario> {
 }
 
 fn refused_attributes() -> Vec<Scenario> {
-    let from_silver = |name, course| Scenario {
-        course,
-        ..both(name, &json!({ "volumeAttributesClassName": "silver.SITE" }))
-    };
+    let from_silver =
+        |name, course| Scenario { course, ..both(name, &json!({ "volumeAttributesClassName": "silver.SITE" })) };
     vec![from_silver("missing", Course::ClassMissing), from_silver("infeasible", Course::ClassInfeasible)]
 }
 
