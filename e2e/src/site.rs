@@ -1,4 +1,5 @@
-//! Everything around one driver on a real node: cluster, node, driver, registrar, provisioner, attacher, class.
+//! Everything around one driver on a real node: cluster, node, driver, registrar, provisioner, attacher, class; and a resizer
+//! where it is asked for.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -95,6 +96,7 @@ enum Owned {
 /// What one test works with; a [`Scene`] on a node.
 pub struct Site {
     // In the order in which they are ended.
+    resizer: Option<Sidecar>,
     attacher: Option<Sidecar>,
     provisioner: Option<Sidecar>,
     registrar: Option<Process>,
@@ -153,7 +155,15 @@ impl Site {
         let mut flags: Vec<_> = [CAPABILITIES, &node_id].into_iter().filter(|flag| !is_set(flag)).collect();
         flags.extend(driver_flags);
         let scene = Scene::start_on(cluster, node, purpose, &flags).await?;
-        let mut site = Self { attacher: None, provisioner: None, registrar: None, registered_before: 0, scene, place };
+        let mut site = Self {
+            resizer: None,
+            attacher: None,
+            provisioner: None,
+            registrar: None,
+            registered_before: 0,
+            scene,
+            place,
+        };
         site.create_csi_driver(&json!({})).await?;
         site.start_registrar()?;
         site.start_provisioner().await?;
@@ -285,6 +295,47 @@ impl Site {
         let settings = settings.flag("--leader-election").flag(&namespace);
         let attacher = self.attacher.insert(flags.iter().fold(settings, |settings, flag| settings.flag(flag)).start()?);
         attacher.process().logged("work starts", PATIENCE).await
+    }
+
+    /// Starts a resizer with its upstream rights, and waits until it works. Does nothing when it runs. Only tests that need
+    /// one have it.
+    ///
+    /// # Errors
+    /// When it does not work in time.
+    pub async fn start_resizer(&mut self) -> Result<()> {
+        self.start_resizer_with(&[]).await
+    }
+
+    /// The same with further flags.
+    ///
+    /// # Errors
+    /// When it does not work in time.
+    pub async fn start_resizer_with(&mut self, flags: &[&str]) -> Result<()> {
+        if self.resizer.is_some() {
+            return Ok(());
+        }
+        let account = self.cluster().upstream_resizer_account(&self.namespace).await?;
+        let settings = Settings::new(Role::Resizer, &account.kubeconfig, &self.driver.address())?;
+        let namespace = format!("--leader-election-namespace={}", self.namespace);
+        let settings = settings.flag("--leader-election").flag(&namespace);
+        let resizer = self.resizer.insert(flags.iter().fold(settings, |settings, flag| settings.flag(flag)).start()?);
+        resizer.process().logged("work starts", PATIENCE).await
+    }
+
+    /// The resizer, when it runs.
+    pub fn resizer(&mut self) -> Option<&mut Sidecar> {
+        self.resizer.as_mut()
+    }
+
+    /// Kills the resizer.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn kill_resizer(&mut self) -> Result<()> {
+        match self.resizer.take() {
+            Some(mut resizer) => resizer.process().kill().await,
+            None => Ok(()),
+        }
     }
 
     /// The attacher, when it runs.

@@ -9,6 +9,8 @@
 //! | `pause` | does nothing until killed |
 //! | `write PATH TEXT` | writes a file or the beginning of a block device, and syncs it |
 //! | `append PATH TEXT` | adds to a file, and syncs it |
+//! | `fill PATH MIB` | writes a file of that many MiB, waiting where there is no room for more |
+//! | `size PATH` | tells the bytes of a file or of a block device |
 //! | `read PATH` | tells what is in a file, or in a block device up to the first zero byte |
 //! | `list DIR` | tells the names in a directory, sorted |
 //! | `size PATH` | tells how many bytes a file or a block device has |
@@ -62,6 +64,8 @@ fn run(step: &[&str]) -> Result<Option<u8>> {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
         }
+        ["fill", path, mebibytes] => fill(path, mebibytes.parse().map_err(|_| Error::from(ErrorKind::InvalidInput))?)?,
+        ["size", path] => tell(&File::open(path)?.seek(SeekFrom::End(0))?.to_string()),
         ["read", path] => tell(&read(path)?),
         ["list", path] => {
             let names = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -80,6 +84,21 @@ fn run(step: &[&str]) -> Result<Option<u8>> {
         _ => return Err(Error::new(ErrorKind::InvalidInput, "no such step")),
     }
     Ok(None)
+}
+
+fn fill(path: &str, mebibytes: u64) -> Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let zeros = vec![0; usize::try_from(CHUNK).unwrap_or_default()];
+    let mut file = File::create(path)?;
+    let mut left = mebibytes << 20;
+    while left > 0 {
+        match file.write(zeros.get(..usize::try_from(left.min(CHUNK)).unwrap_or_default()).unwrap_or_default()) {
+            Ok(written) => left -= u64::try_from(written).unwrap_or(left),
+            Err(error) if error.kind() == ErrorKind::StorageFull => sleep(BETWEEN_LOOKS),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn read(path: &str) -> Result<String> {

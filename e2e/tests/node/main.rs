@@ -11,6 +11,7 @@ mod images;
 mod kinds;
 mod reboot;
 mod registration;
+mod resize;
 mod restarts;
 mod rights;
 mod secrets;

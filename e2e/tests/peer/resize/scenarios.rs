@@ -108,6 +108,13 @@ pub(super) fn setups() -> Vec<Setup> {
         setup("attributes", attributes()),
         Setup { flags: PATIENT, ..setup("refused-attributes", refused_attributes()) },
         Setup {
+            driver: &[
+                "--mutable-parameter=iops",
+                "--mutable-parameter=throughput",
+                "--mutable-parameter=csi.storage.k8s.io/pvc/name",
+                "--mutable-parameter=csi.storage.k8s.io/pvc/namespace",
+                "--mutable-parameter=csi.storage.k8s.io/pv/name",
+            ],
             flags: &["--retry-interval-start=200ms", "--extra-modify-metadata"],
             ..setup("metadata", vec![of("changes", Course::Changes)])
         },
