@@ -152,6 +152,7 @@ async fn call(
         Ok(answer) => answer,
         Err(source) => return Err(refused(term, claim, source).await),
     };
+    term.in_use.unmark(&claim.uid);
     term.memories.change(&claim.uid, |memory| memory.expand_failed_finally = false);
     let bytes = answer.capacity_bytes;
     let size = answer::size(bytes, wanted, has).ok_or_else(|| {
@@ -170,6 +171,8 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> 
     }
     if is_final && source.code() == Code::FailedPrecondition {
         in_use::mark(term, claim).await;
+    } else if source.was_sent() {
+        term.in_use.unmark(&claim.uid);
     }
     if is_final && term.settings.recovers {
         let now = Timestamp::now();

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use csi_proto::csi::v1::ControllerExpandVolumeRequest;
 use fake_apiserver::{Matcher, Reaction, Status};
+use fake_driver::Step;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use storage_kube::wire::PodClaims;
 use tonic::Code;
 
 use super::growth::{GI, grows, refuses};
-use super::objects::{CLAIM, NAMESPACE, claim, volume};
+use super::objects::{CLAIM, HANDLE, NAMESPACE, claim, volume};
 use super::scene::{Config, Scene, config};
 
 fn pod(name: &str, claim: &str) -> Value {
@@ -83,6 +85,45 @@ async fn a_volume_in_use_waits_for_its_pods_and_grows_as_soon_as_they_are_gone()
     scene.merge_claim(&json!({ "status": { "capacity": { "storage": "2Gi" }, "allocatedResourceStatuses": null } }));
     scene.pass(Duration::from_secs(1)).await;
     assert_eq!(scene.term().in_use.watched(), 0);
+}
+
+/// Pods come and go in a namespace that is watched: that is no reason to hurry for a claim that fails for another reason.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_pod_ends_no_backoff_but_of_a_volume_that_was_in_use() {
+    let scene = Scene::start().await;
+    scene.driver.script_by(|request: &ControllerExpandVolumeRequest| {
+        let code = if request.volume_id == "failing" { Code::Internal } else { Code::FailedPrecondition };
+        Some(Step::fail(code, "no"))
+    });
+    scene.add_pair(claim("2Gi", "1Gi"), volume("1Gi"));
+    let (mut other, mut its_volume) = (claim("2Gi", "1Gi"), volume("1Gi"));
+    other["metadata"] = json!({ "name": "other", "namespace": NAMESPACE });
+    other["spec"]["volumeName"] = json!("pv2");
+    its_volume["metadata"]["name"] = json!("pv2");
+    its_volume["spec"]["claimRef"]["name"] = json!("other");
+    its_volume["spec"]["csi"]["volumeHandle"] = json!("failing");
+    for (name, claim) in [("user", CLAIM), ("job-1", "other"), ("job-2", "other")] {
+        scene.api.create_json::<Pod>(pod(name, claim));
+    }
+    scene.add_pair(other, its_volume);
+    scene.pass(Duration::from_millis(4500)).await;
+    assert_eq!(scene.term().in_use.watched(), 1);
+    let asked_of = |handle: &str| {
+        let requests: Vec<ControllerExpandVolumeRequest> = scene.driver.requests();
+        requests.iter().filter(|request| request.volume_id == handle).count()
+    };
+    assert_eq!((asked_of("failing"), asked_of(HANDLE)), (3, 1));
+    for name in ["job-1", "job-2"] {
+        scene.api.remove::<Pod>(NAMESPACE, name);
+        scene.pass(Duration::from_secs(1)).await;
+    }
+    assert_eq!((asked_of("failing"), asked_of(HANDLE)), (3, 1), "the next is due after seven seconds");
+    // The driver says something else of the one that was in use: no pod matters any more.
+    scene.driver.forget_script();
+    refuses(&scene.driver, Code::Internal);
+    scene.api.remove::<Pod>(NAMESPACE, "user");
+    scene.pass(Duration::from_millis(200)).await;
+    assert_eq!((asked_of(HANDLE), scene.term().in_use.watched()), (2, 0));
 }
 
 /// Contract §7.1, the rows about use: what was recorded, whether a pod is there, whether anybody looks.
