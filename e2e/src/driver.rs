@@ -211,6 +211,19 @@ impl Driver {
         Ok(self.journal()?.into_iter().filter(|call| call.rpc == rpc).collect())
     }
 
+    /// What it has recorded of a volume, by the volume's handle: `capacity_bytes`, `mutable_parameters` and the like. None for
+    /// one that is gone.
+    ///
+    /// # Errors
+    /// When its records cannot be read.
+    pub fn record(&self, handle: &str) -> Result<Option<Value>> {
+        match fs::read(self.state_directory().join("volumes").join(format!("{handle}.json"))) {
+            Ok(record) => Ok(Some(serde_json::from_slice(&record)?)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).context("cannot read the driver's record"),
+        }
+    }
+
     /// Node ids that it has recorded as those a volume is published to, by the volume's handle. None also for a volume that
     /// is gone.
     ///

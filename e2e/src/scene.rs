@@ -102,6 +102,12 @@ impl Scene {
         Ok(())
     }
 
+    /// Replaces the class by one whose volumes may grow, and whose mount volumes have a file system of their own: pods see
+    /// its size. They have 300 MiB at least.
+    pub async fn add_growing_class(&self) -> Result<()> {
+        self.add_class(&json!({ "allowVolumeExpansion": true, "parameters": { "backing": "image" } })).await
+    }
+
     /// The claims of the namespace.
     pub fn claims(&self) -> Api<PersistentVolumeClaim> {
         Api::namespaced(self.client.clone(), &self.namespace)

@@ -36,6 +36,7 @@ use crate::{
     Cluster, Node, Sidecar,
     binary::bin,
     eventually::eventually,
+    pod::Created,
     process::{self, Process, Program},
     scene::{PATIENCE, Scene},
     sidecar::{Role, Settings},
@@ -46,6 +47,11 @@ pub const NODE: &str = "node-1";
 /// What local-driver serves here unless told otherwise: all of an attachable driver.
 pub const CAPABILITIES: &str = "--capabilities=CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,LIST_VOLUMES,GET_VOLUME,\
     PUBLISH_UNPUBLISH_VOLUME,LIST_VOLUMES_PUBLISHED_NODES,PUBLISH_READONLY,STAGE_UNSTAGE_VOLUME";
+
+/// The same with volumes that grow, by both services, and that can be modified.
+pub const GROWING: &str = "--capabilities=CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,LIST_VOLUMES,GET_VOLUME,\
+    PUBLISH_UNPUBLISH_VOLUME,LIST_VOLUMES_PUBLISHED_NODES,PUBLISH_READONLY,STAGE_UNSTAGE_VOLUME,EXPAND_VOLUME,\
+    NODE_EXPAND_VOLUME,MODIFY_VOLUME";
 
 /// What our registrar writes when the kubelet says so.
 pub const REGISTERED: &str = "Kubelet has registered the driver";
@@ -446,6 +452,20 @@ impl Site {
             Ok((self.volume_mounts()?.is_empty() && published.is_subset(&unpublished)).then_some(()))
         });
         unmounted.await.with_context(|| format!("{:#?}", self.volume_mounts()))
+    }
+
+    /// Bytes of the file system of a volume as a pod that runs has it: what `df` tells in the pod. Asked from outside, since the
+    /// standard library, which is all the pod's program has, does not tell.
+    ///
+    /// # Errors
+    /// When the volume (by the name of its PersistentVolume) is not mounted for the pod.
+    pub fn file_system_size(&self, pod: &Created, volume: &str) -> Result<u64> {
+        let mounts = self.node().mounts().mounts()?;
+        let end = format!("/pods/{}/volumes/kubernetes.io~csi/{volume}/mount", pod.uid());
+        let points = mounts.iter().filter_map(|line| line.split(' ').nth(4));
+        let point = points.into_iter().find(|point| point.ends_with(&end)).context("the pod has no such mount")?;
+        let found = rustix::fs::statvfs(self.node().mounts().seen_from_here(Path::new(point))?)?;
+        Ok(found.f_blocks * found.f_frsize)
     }
 
     /// The target paths of the calls of an RPC that succeeded.

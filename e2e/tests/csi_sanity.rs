@@ -20,7 +20,7 @@ const INSIDE: &str = "CSI_SANITY_MOUNTS";
 const EVERYTHING: &str = "CONTROLLER_SERVICE,CREATE_DELETE_VOLUME,LIST_VOLUMES,GET_VOLUME,GET_CAPACITY,\
     SINGLE_NODE_MULTI_WRITER,PUBLISH_UNPUBLISH_VOLUME,PUBLISH_READONLY,LIST_VOLUMES_PUBLISHED_NODES,\
     STAGE_UNSTAGE_VOLUME,GET_VOLUME_STATS,CREATE_DELETE_SNAPSHOT,LIST_SNAPSHOTS,GET_SNAPSHOT,CLONE_VOLUME,MODIFY_VOLUME,\
-    VOLUME_ACCESSIBILITY_CONSTRAINTS";
+    VOLUME_ACCESSIBILITY_CONSTRAINTS,EXPAND_VOLUME,NODE_EXPAND_VOLUME";
 
 /// Mutable parameters for the suite, which tries others that no driver has by itself.
 const MUTABLE_PARAMETERS: &str = "iops: \"100\"\nthroughput: \"7\"\n";
@@ -55,11 +55,9 @@ const MOUNTING_WITH_EVERYTHING: &[&str] = &[
 
 /// Reasons the suite itself gives for leaving tests out: capabilities that the driver does not advertise.
 const NOT_ADVERTISED: &[&str] = &[
-    "ControllerExpandVolume not supported",
     "ControllerGetVolumeHealth not supported",
     "ControllerListVolumeHealth not supported",
     "GroupControllerService not supported",
-    "NodeExpandVolume not supported",
     "NodeGetStorageHealth not supported",
     "NodeGetVolumeHealth not supported",
     "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
@@ -67,7 +65,9 @@ const NOT_ADVERTISED: &[&str] = &[
 
 /// Also left out when the driver advertises only its default.
 const NOT_BY_DEFAULT: &[&str] = &[
+    "ControllerExpandVolume not supported",
     "ControllerModifyVolume not supported",
+    "NodeExpandVolume not supported",
     "ControllerPublishVolume not supported",
     "Controller Publish, UnpublishVolume not supported",
     "ControllerUnpublishVolume not supported",
@@ -116,6 +116,8 @@ async fn everything_the_driver_can_advertise_passes() {
         "NodePublishVolume",
         "NodeUnpublishVolume",
         "NodeGetVolumeStats",
+        "ExpandVolume [Controller Server]",
+        "NodeExpandVolume",
     ] {
         assert!(passed(&specs, service) > 0, "nothing of {service} was tested");
     }

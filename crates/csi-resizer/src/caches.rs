@@ -7,7 +7,7 @@ use controller_runtime::{Informer, InformerError, Tasks};
 use kube::{Api, Client};
 use sidecar::FirstLists;
 
-use crate::records::{AttributesClassProjection, ClaimProjection};
+use crate::records::{AttributesClassProjection, ClaimProjection, VolumeNoteProjection};
 use crate::settings::Settings;
 
 /// The caches of one process.
@@ -17,6 +17,8 @@ pub(crate) struct Caches {
     /// Only where classes of attributes are looked at. Not waited for: they may be forbidden, and claims that only ask for
     /// more need none.
     pub(crate) attributes_classes: Option<Informer<AttributesClassProjection>>,
+    /// Only with gate `AnnotateFsResize`, and not waited for.
+    pub(crate) noted_volumes: Option<Informer<VolumeNoteProjection>>,
     /// Begun when the first term begins, if not before.
     pub(crate) first_lists: FirstLists,
 }
@@ -33,7 +35,13 @@ impl Caches {
             first_lists.spawn(tasks, "attributes classes", task.run());
             classes
         });
-        Self { claims, attributes_classes, first_lists }
+        let noted_volumes = (settings.annotates && settings.expands()).then(|| {
+            let projection = VolumeNoteProjection::new(settings);
+            let (volumes, task) = Informer::new(Api::all(client.clone()), projection, resync);
+            first_lists.spawn(tasks, "volumes with a note", task.run());
+            volumes
+        });
+        Self { claims, attributes_classes, noted_volumes, first_lists }
     }
 
     /// Waits for the first list.

@@ -11,6 +11,7 @@ use storage_kube::names::ClaimUid;
 use tracing::{debug, error};
 
 use crate::error::{Disposition, StepError};
+use crate::expand::pre_resize;
 use crate::records::ClaimRecord;
 use crate::settings::Settings;
 use crate::term_context::TermContext;
@@ -65,14 +66,29 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
                 Err(error) => failed(&claim, step, &error),
             };
             term.pace.note(&uid, step, disposition);
+            if disposition == Disposition::Done && is_left_with_more(&term, step, &claim) {
+                term.queue.add(uid.clone());
+            }
         }
     }
     if term.caches.claims.get(&uid).is_none() {
         // The watch has told of its end before this run was through.
         term.forget(&uid);
-        return Outcome::Done;
+        return pre_resize::settle(&term, &uid).await;
     }
     term.pace.outcome(&uid)
+}
+
+/// Whether the step has come to an end that is not what the claim asks for by now: what was begun is finished first. The own
+/// write that tells of that end wakes nobody up.
+fn is_left_with_more(term: &TermContext, step: Step, before: &ClaimRecord) -> bool {
+    term.claim(&before.uid).is_some_and(|after| {
+        let ended = match step {
+            Step::Expand => after.size.capacity != before.size.capacity,
+            Step::Modify => after.class.current != before.class.current,
+        };
+        ended && step.is_to_do(&term.settings, &after)
+    })
 }
 
 /// `volume`: what the step before has read.

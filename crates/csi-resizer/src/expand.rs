@@ -1,9 +1,11 @@
 //! Growing the volume of a claim (KEP-1790): how big ([`decision`]), the status says so ([`status`]), the call
 //! ([`request`]), then volume and status are written in this order, as the Go resizer does.
 
+mod answer;
 pub(crate) mod decision;
 pub(crate) mod error;
 pub(crate) mod in_use;
+pub(crate) mod pre_resize;
 pub(crate) mod request;
 pub(crate) mod status;
 
@@ -13,8 +15,8 @@ use controller_runtime::EventKind;
 use csi_client::{CallError, Code, Meaning, Rpc, meaning};
 use jiff::Timestamp;
 use serde_json::json;
-use storage_kube::annotations::PRE_RESIZE_CAPACITY;
-use storage_kube::quantity::{Quantity, from_bytes_binary_si};
+use storage_kube::quantity::Quantity;
+use storage_kube::wire::ResizeStatus;
 use tracing::info;
 
 use crate::claim::Step;
@@ -25,8 +27,12 @@ use crate::settings::Expansion;
 use crate::term_context::TermContext;
 use crate::volume::Volume;
 use crate::write::{self, Precondition};
+use answer::{is_equal, is_less};
 use decision::{SizeDecision, SizeView, decide};
 pub(crate) use error::ExpandError;
+
+/// How often a write that met a newer claim is repeated at once.
+const CONFLICTS: u32 = 5;
 
 /// What the driver has made of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +47,7 @@ pub(crate) struct Grown {
 
 /// Grows the volume, or does what is left of it.
 pub(crate) async fn expand(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ExpandError> {
-    let result = grow(term, claim, volume).await;
+    let result = settled(term, claim, volume.clone()).await;
     if let Err(error) = &result
         && error.is_worth_an_event()
     {
@@ -50,13 +56,31 @@ pub(crate) async fn expand(term: &TermContext, claim: &ClaimRecord, volume: &Vol
     result
 }
 
-async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ExpandError> {
+/// Begins anew, from the claim as it is by then, where others have written meanwhile. What the driver has said is remembered.
+async fn settled(term: &TermContext, claim: &ClaimRecord, mut volume: Volume) -> Result<(), ExpandError> {
+    let mut result = grow(term, claim, &mut volume).await;
+    for _ in 0..CONFLICTS {
+        if !result.as_ref().is_err_and(ExpandError::is_conflict) {
+            break;
+        }
+        let Some(claim) = term.claim(&claim.uid).filter(|claim| claim.size.is_to_grow()) else { return Ok(()) };
+        result = grow(term, &claim, &mut volume).await;
+    }
+    result
+}
+
+async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> Result<(), ExpandError> {
     let settings = &term.settings;
+    if settings.annotates {
+        volume.object = pre_resize::tidy(term, claim, volume.object.clone())
+            .await
+            .map_err(|source| ExpandError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
+    }
     let memory = term.memories.get(&claim.uid);
-    let has = volume.object.spec.capacity.storage.as_deref().unwrap_or("0");
+    let has = volume.object.spec.capacity.storage.clone().unwrap_or_else(|| "0".to_owned());
     let decision = decide(SizeView {
         size: &claim.size,
-        volume: Quantity::parse(has)
+        volume: Quantity::parse(&has)
             .map_err(|source| ExpandError::VolumeCapacity { volume: claim.volume.clone(), source })?,
         expansion: settings.facts.expansion,
         recovers: settings.recovers,
@@ -65,7 +89,7 @@ async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Resul
     });
     let SizeDecision::Grow(wanted) = decision else { return Ok(()) };
     // The driver has done it before; what is left is to say so.
-    if let Some(grown) = memory.grown.filter(|grown| grown.wanted == wanted) {
+    if let Some(grown) = memory.grown.filter(|grown| is_equal(&grown.wanted, &wanted)) {
         return record(term, claim, volume, grown).await;
     }
     let Some(claim) = begin(term, claim, &wanted).await? else { return Ok(()) };
@@ -75,15 +99,12 @@ async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Resul
     let text = format!("External resizer is resizing volume {}", claim.volume);
     term.tell(&claim, EventKind::Normal, "Resizing", text);
     let grown = match settings.facts.expansion {
-        Expansion::Controller => call(term, &claim, volume, &wanted, has).await?,
+        Expansion::Controller => call(term, &claim, volume, &wanted, &has).await?,
         Expansion::NodeOnly | Expansion::Unsupported => {
             Grown { size: wanted.clone(), wanted: wanted.clone(), node_required: true }
         }
     };
-    term.memories.change(&claim.uid, |memory| {
-        memory.expand_failed_finally = false;
-        memory.grown = Some(grown.clone());
-    });
+    term.memories.change(&claim.uid, |memory| memory.grown = Some(grown.clone()));
     record(term, &claim, volume, grown).await
 }
 
@@ -91,7 +112,9 @@ async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Resul
 async fn begin(term: &TermContext, claim: &ClaimRecord, wanted: &str) -> Result<Option<Arc<ClaimRecord>>, ExpandError> {
     let now = Timestamp::now();
     let body = if term.settings.recovers {
-        let same = claim.size.allocated.as_deref().is_some_and(|begun| is_equal(begun, wanted));
+        let allocated = claim.size.allocated.as_deref().is_some_and(|begun| is_equal(begun, wanted));
+        // The kubelet must not take a volume that grows for one that waits for it.
+        let same = allocated && !concerns_node(claim.size.status);
         if same && conditions::is_true(&claim.conditions, RESIZING) && !claim.size.node_not_required {
             // It says so already, and since when.
             return Ok(Some(Arc::new(claim.clone())));
@@ -105,8 +128,9 @@ async fn begin(term: &TermContext, claim: &ClaimRecord, wanted: &str) -> Result<
         .map_err(|source| ExpandError::SaveBegun { claim: claim.full_name(), source: Box::new(source) })
 }
 
-fn is_equal(one: &str, other: &str) -> bool {
-    one == other || matches!((Quantity::parse(one), Quantity::parse(other)), (Ok(one), Ok(other)) if one == other)
+/// Whether the kubelet grows the file system of such a claim as soon as the volume has more than the claim.
+fn concerns_node(status: Option<ResizeStatus>) -> bool {
+    matches!(status, None | Some(ResizeStatus::NodeResizePending | ResizeStatus::NodeResizeInProgress))
 }
 
 /// Asks the driver, and says in the status if that failed for good.
@@ -128,16 +152,14 @@ async fn call(
         Ok(answer) => answer,
         Err(source) => return Err(refused(term, claim, source).await),
     };
-    let has_already = Quantity::parse(has).ok().and_then(|has| has.value().ok()).unwrap_or(0);
-    if answer.capacity_bytes <= 0 || answer.capacity_bytes < has_already {
+    term.in_use.unmark(&claim.uid);
+    term.memories.change(&claim.uid, |memory| memory.expand_failed_finally = false);
+    let bytes = answer.capacity_bytes;
+    let size = answer::size(bytes, wanted, has).ok_or_else(|| {
         let (volume, driver) = names();
-        return Err(ExpandError::Nonsense { volume, driver, bytes: answer.capacity_bytes, has: has.to_owned() });
-    }
-    Ok(Grown {
-        wanted: wanted.to_owned(),
-        size: from_bytes_binary_si(answer.capacity_bytes),
-        node_required: answer.node_expansion_required,
-    })
+        ExpandError::NotGrown { volume, driver, bytes, wanted: wanted.to_owned(), has: has.to_owned() }
+    })?;
+    Ok(Grown { wanted: wanted.to_owned(), size, node_required: answer.node_expansion_required })
 }
 
 /// What follows from the driver's refusal, before it is told.
@@ -149,6 +171,8 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> 
     }
     if is_final && source.code() == Code::FailedPrecondition {
         in_use::mark(term, claim).await;
+    } else if source.was_sent() {
+        term.in_use.unmark(&claim.uid);
     }
     if is_final && term.settings.recovers {
         let now = Timestamp::now();
@@ -161,21 +185,17 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> 
             return ExpandError::SaveFailure { claim: claim.full_name(), source, why: Box::new(why) };
         }
     }
-    ExpandError::Call { volume: claim.volume.clone(), driver: term.settings.driver.clone(), source }
+    // Without KEP-1790 a claim cannot ask for less, so nothing but time makes a size feasible.
+    let is_infeasible = meaning == Meaning::Infeasible && term.settings.recovers;
+    ExpandError::Call { volume: claim.volume.clone(), driver: term.settings.driver.clone(), source, is_infeasible }
 }
 
 /// Writes down what the driver has done: the volume, then the claim. Only then it is told.
-async fn record(term: &TermContext, claim: &ClaimRecord, volume: &Volume, grown: Grown) -> Result<(), ExpandError> {
-    let mut body = json!({ "spec": { "capacity": { "storage": grown.size } } });
-    let annotated =
-        volume.object.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(PRE_RESIZE_CAPACITY));
-    if grown.node_required && term.settings.annotates && !annotated {
-        let before = claim.size.capacity.as_deref().unwrap_or("0");
-        body["metadata"] = json!({ "annotations": { PRE_RESIZE_CAPACITY: before } });
-    }
-    write::volume(term, &volume.object, body)
-        .await
-        .map_err(|source| ExpandError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
+async fn record(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume, grown: Grown) -> Result<(), ExpandError> {
+    record_on_volume(term, claim, volume, &grown).await?;
+    // Others may have written during the call.
+    let newest = term.claim(&claim.uid);
+    let claim = newest.as_deref().unwrap_or(claim);
     let now = Timestamp::now();
     let body = match (grown.node_required, term.settings.recovers) {
         (true, true) => status::node_pending(claim, now),
@@ -191,16 +211,42 @@ async fn record(term: &TermContext, claim: &ClaimRecord, volume: &Volume, grown:
         return Ok(());
     }
     info!(claim = %claim.full_name(), volume = %claim.volume, size = %grown.size, node = grown.node_required, "volume has grown");
-    let (reason, text) = if grown.node_required {
-        ("FileSystemResizeRequired", "Require file system resize of volume on node")
-    } else {
-        ("VolumeResizeSuccessful", "Resize volume succeeded")
-    };
-    term.tell(claim, EventKind::Normal, reason, text.to_owned());
-    let is_less = matches!((Quantity::parse(&grown.size), Quantity::parse(&grown.wanted)), (Ok(size), Ok(wanted)) if size < wanted);
-    if is_less {
+    let is_too_small = is_less(&grown.size, &grown.wanted);
+    if grown.node_required {
+        let text = "Require file system resize of volume on node";
+        term.tell(claim, EventKind::Normal, "FileSystemResizeRequired", text.to_owned());
+    } else if !is_too_small {
+        term.tell(claim, EventKind::Normal, "VolumeResizeSuccessful", "Resize volume succeeded".to_owned());
+    }
+    if is_too_small {
         let (volume, driver) = (claim.volume.clone(), term.settings.driver.clone());
         return Err(ExpandError::TooSmall { volume, driver, size: grown.size, wanted: grown.wanted });
     }
+    Ok(())
+}
+
+/// What the volume says already is not written again: a claim that could not be written keeps to writing the claim.
+async fn record_on_volume(
+    term: &TermContext,
+    claim: &ClaimRecord,
+    volume: &mut Volume,
+    grown: &Grown,
+) -> Result<(), ExpandError> {
+    let mut body = json!({});
+    if volume.object.spec.capacity.storage.as_deref().is_none_or(|has| !is_equal(has, &grown.size)) {
+        body["spec"] = json!({ "capacity": { "storage": grown.size } });
+    }
+    if grown.node_required
+        && term.settings.annotates
+        && let Some(note) = pre_resize::note(claim, &volume.object)
+    {
+        body["metadata"] = json!({ "annotations": note });
+    }
+    if body.as_object().is_none_or(serde_json::Map::is_empty) {
+        return Ok(());
+    }
+    volume.object = write::volume(term, &volume.object, body)
+        .await
+        .map_err(|source| ExpandError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
     Ok(())
 }

@@ -63,12 +63,11 @@ async fn serve(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         move |term| {
             let process = process.clone();
             Box::pin(async move {
-                match process {
-                    Ok(process) => term::work(process, term).await,
-                    Err(_) => {
-                        term.draining().cancelled().await;
-                        Ok(())
-                    }
+                if let Ok(process) = process {
+                    term::work(process, term).await
+                } else {
+                    term.draining().cancelled().await;
+                    Ok(())
                 }
             })
         }
@@ -83,7 +82,7 @@ pub(crate) fn lock_name(driver: &str) -> String {
 
 /// What outlives a term, once the driver is known. Without anything to do for the driver, the process stays and says so:
 /// what it is for may change when the driver does, and ending again and again would take the driver's pod down with it.
-fn process(config: &Config, started: Started<'_>, metrics: ResizerMetrics) -> Result<Process, Unsupported> {
+pub(crate) fn process(config: &Config, started: Started<'_>, metrics: ResizerMetrics) -> Result<Process, Unsupported> {
     let settings = Settings::new(config, &started.info).inspect_err(|why| {
         tracing::error!(driver = %started.info.name, "{why}: nothing is resized or modified until the driver changes");
         metrics.disabled();

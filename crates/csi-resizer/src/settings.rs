@@ -1,7 +1,5 @@
 //! What the rules of this resizer depend on, fixed for the life of the process.
 
-use std::time::Duration;
-
 use controller_runtime::Backoff;
 use csi_client::DriverInfo;
 use csi_proto::csi::v1::{
@@ -83,8 +81,6 @@ pub(crate) struct Settings {
     pub(crate) handle_in_use: bool,
     /// `--extra-modify-metadata`.
     pub(crate) extra_modify_metadata: bool,
-    /// `--timeout`.
-    pub(crate) timeout: Duration,
     /// `--retry-interval-start` and `--retry-interval-max`.
     pub(crate) backoff: Backoff,
     /// `--workers`.
@@ -104,7 +100,6 @@ impl Settings {
             annotates: config.annotates,
             handle_in_use: config.handle_in_use,
             extra_modify_metadata: config.extra_modify_metadata,
-            timeout: config.timeout,
             backoff: config.backoff,
             workers: config.workers,
         })

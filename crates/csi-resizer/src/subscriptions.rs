@@ -8,7 +8,7 @@ use std::sync::Arc;
 use controller_runtime::{Change, Subscription};
 
 use crate::claim::Step;
-use crate::records::{AttributesClassProjection, ClaimProjection};
+use crate::records::{AttributesClassProjection, ClaimProjection, VolumeNoteProjection};
 use crate::term_context::TermContext;
 
 /// Subscribes a term to the caches; dropped with the term.
@@ -16,12 +16,17 @@ pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
     let mut subscriptions = vec![term.caches.claims.subscribe_for(term, claim_changed)];
     subscriptions
         .extend(term.caches.attributes_classes.as_ref().map(|classes| classes.subscribe_for(term, class_changed)));
+    subscriptions.extend(term.caches.noted_volumes.as_ref().map(|volumes| volumes.subscribe_for(term, note_changed)));
     subscriptions
 }
 
 fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
     let Some(new) = change.new else {
         term.forget(change.key);
+        if term.caches.noted_volumes.as_ref().is_some_and(|volumes| !volumes.in_group(change.key).is_empty()) {
+            // The node may have done its part.
+            term.queue.add(change.key.clone());
+        }
         return;
     };
     let own = term.memories.seen(new);
@@ -47,5 +52,12 @@ fn class_changed(term: &TermContext, change: &Change<'_, AttributesClassProjecti
     for claim in term.caches.claims.in_group(change.key) {
         term.pace.reset(&claim, Step::Modify);
         term.queue.add(claim);
+    }
+}
+
+/// The claim may have had all of its volume before the note was seen.
+fn note_changed(term: &TermContext, change: &Change<'_, VolumeNoteProjection>) {
+    if let Some(noted) = change.new {
+        term.queue.add_keeping_backoff(noted.uid.clone());
     }
 }

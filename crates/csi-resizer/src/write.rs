@@ -32,7 +32,9 @@ pub(crate) async fn status(
         body["metadata"]["resourceVersion"] = json!(claim.resource_version);
     }
     let api: Api<ClaimProgress> = Api::namespaced(term.api.clone(), claim.namespace.as_str());
-    match api.patch_status(claim.name.as_str(), &PatchParams::default(), &Patch::<Value>::Strategic(body)).await {
+    let patched =
+        api.patch_status(claim.name.as_str(), &PatchParams::default(), &Patch::<Value>::Strategic(body)).await;
+    match patched {
         Ok(answer) => Ok(taken_in(term, claim, answer)),
         Err(Error::Api(status)) if status.code == 404 => Ok(None),
         Err(Error::Api(status)) if status.code == 409 => {
@@ -48,8 +50,8 @@ pub(crate) async fn status(
 fn taken_in(term: &TermContext, claim: &ClaimRecord, answer: ClaimProgress) -> Option<Arc<ClaimRecord>> {
     let record = ClaimRecord::of(answer).filter(|record| record.uid == claim.uid)?;
     let record = Arc::new(record);
-    if term.caches.claims.get(&claim.uid).is_some() {
-        term.memories.answered(&record);
+    if let Some(cached) = term.caches.claims.get(&claim.uid) {
+        term.memories.answered(&record, &cached);
     }
     Some(record)
 }

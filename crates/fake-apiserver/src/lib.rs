@@ -164,6 +164,12 @@ impl FakeApiServer {
         self.shared.state.lock().watch_list = false;
     }
 
+    /// Drops a field, such as `allocatedResources` of `status`, from what is stored of a resource from here on, as a server
+    /// with its feature off.
+    pub fn drop_field(&self, plural: &str, parent: &'static str, field: &'static str) {
+        self.shared.state.lock().store.drop_field(plural, parent, field);
+    }
+
     /// Takes the server down (requests get connection errors, watches break) or up again. The objects stay.
     pub fn set_reachable(&self, reachable: bool) {
         self.shared.state.lock().reachable = reachable;

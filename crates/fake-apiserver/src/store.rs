@@ -50,6 +50,8 @@ pub(crate) struct Store {
     revision: u64,
     history: Vec<Entry>,
     compacted: u64,
+    /// Plural, and the parent and the name of the field.
+    unknown: Vec<(String, &'static str, &'static str)>,
 }
 
 impl Store {
@@ -68,6 +70,10 @@ impl Store {
     pub(crate) fn compact(&mut self) {
         self.revision += 1;
         self.compacted = self.revision;
+    }
+
+    pub(crate) fn drop_field(&mut self, plural: &str, parent: &'static str, field: &'static str) {
+        self.unknown.push((plural.to_owned(), parent, field));
     }
 
     pub(crate) fn history(&self) -> &[Entry] {
@@ -115,6 +121,11 @@ impl Store {
     pub(crate) fn put(&mut self, resource: &Resource, mut object: Value) -> Arc<Value> {
         self.revision += 1;
         object::set_metadata(&mut object, "resourceVersion", json!(self.revision.to_string()));
+        for (_, parent, field) in self.unknown.iter().filter(|(plural, ..)| *plural == resource.plural) {
+            if let Some(parent) = object.get_mut(parent).and_then(Value::as_object_mut) {
+                parent.remove(*field);
+            }
+        }
         let id = CollectionId::from(resource);
         let new = Arc::new(object);
         let old = self.collections.entry(id.clone()).or_default().insert(key_of(&new), new.clone());

@@ -215,7 +215,10 @@ impl NodeService {
     ) -> Result<csi::NodeExpandVolumeResponse, Status> {
         self.require(Capability::NodeExpandVolume)?;
         let id = request::volume_id(&request.volume_id)?;
-        let path = request::path("volume_path", &request.volume_path)?;
+        if request.volume_path.is_empty() {
+            return Err(Status::invalid_argument("volume_path is required"));
+        }
+        let path = PathBuf::from(&request.volume_path);
         let (_turn, record) = self.volumes.hold(&id).await.ok_or_else(|| NodeError::NotFound(id.clone()))?;
         let (access, has) = (record.access, record.capacity_bytes);
         let wanted = request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);

@@ -13,6 +13,7 @@
 //! | `size PATH` | tells the bytes of a file or of a block device |
 //! | `read PATH` | tells what is in a file, or in a block device up to the first zero byte |
 //! | `list DIR` | tells the names in a directory, sorted |
+//! | `size PATH` | tells how many bytes a file or a block device has |
 //! | `mount DIR` | tells file system type and options of what is mounted there |
 //! | `await PATH` | waits until a file exists |
 //! | `exit CODE` | ends |
@@ -72,6 +73,7 @@ fn run(step: &[&str]) -> Result<Option<u8>> {
             names.sort();
             tell(&names.join(" "));
         }
+        ["size", path] => tell(&File::open(path)?.seek(SeekFrom::End(0))?.to_string()),
         ["mount", path] => tell(&mounted(path)?),
         ["await", path] => {
             while !Path::new(path).exists() {

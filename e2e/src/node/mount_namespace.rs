@@ -1,7 +1,7 @@
 //! Where mounts of a node are seen, and of nobody else.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicI32, Ordering},
@@ -29,6 +29,16 @@ impl MountNamespace {
         let pid = self.0.load(Ordering::Relaxed);
         ensure!(pid != 0, "the node is down, so nothing can be mounted there");
         Ok(PathBuf::from(format!("/proc/{pid}/ns/mnt")))
+    }
+
+    /// A path of the node as this process reaches it.
+    ///
+    /// # Errors
+    /// When the node is down.
+    pub fn seen_from_here(&self, path: &Path) -> Result<PathBuf> {
+        let pid = self.0.load(Ordering::Relaxed);
+        ensure!(pid != 0, "the node is down, so nothing of it can be seen");
+        Ok(Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(path)))
     }
 
     /// The mounts as the node sees them, one line of `/proc/self/mountinfo` each; none while it is down.

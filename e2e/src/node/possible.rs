@@ -13,6 +13,8 @@ const NEEDED: &[(&str, &str)] = &[
     ("setpriv", "util-linux"),
     ("mount", "mount"),
     ("ip", "iproute2"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("xfs_growfs", "xfsprogs"),
 ];
 
 /// Tries what a node needs that not every machine has.

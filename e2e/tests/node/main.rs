@@ -7,6 +7,7 @@ mod attacher;
 mod csi_node;
 mod driver_restarts;
 mod force_deleted;
+mod images;
 mod kinds;
 mod reboot;
 mod registration;

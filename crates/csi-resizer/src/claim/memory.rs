@@ -73,9 +73,10 @@ impl Memories {
         }
     }
 
-    /// The API server has answered this to an own write.
-    pub(crate) fn answered(&self, answer: &Arc<ClaimRecord>) {
-        self.change(&answer.uid, |memory| memory.answer = Some(Arc::clone(answer)));
+    /// The API server has answered this to an own write; `cached` may have it already.
+    pub(crate) fn answered(&self, answer: &Arc<ClaimRecord>, cached: &ClaimRecord) {
+        let news = version(answer) > version(cached);
+        self.change(&answer.uid, |memory| memory.answer = news.then(|| Arc::clone(answer)));
     }
 
     /// The cache shows this: an older answer is not needed any more. Whether it is how an own write has left the claim.

@@ -1,6 +1,6 @@
 //! Why a volume has not grown. Where the Go resizer has a text, it is kept.
 
-use csi_client::{CallError, Meaning, Rpc, meaning};
+use csi_client::CallError;
 use storage_kube::names::VolumeName;
 use thiserror::Error;
 
@@ -22,14 +22,14 @@ pub(crate) enum ExpandError {
     #[error("resize volume \"{volume}\" by resizer \"{driver}\" failed: {source}")]
     Request { volume: VolumeName, driver: String, source: RequestError },
     #[error("resize volume \"{volume}\" by resizer \"{driver}\" failed: {source}")]
-    Call { volume: VolumeName, driver: String, source: CallError },
+    Call { volume: VolumeName, driver: String, source: CallError, is_infeasible: bool },
     #[error("resizing failed in controller with {source} but failed to update PVC {claim} with: {why}")]
     SaveFailure { claim: String, source: CallError, why: Box<kube::Error> },
     #[error(
-        "resize volume \"{volume}\" by resizer \"{driver}\" failed: the driver answered that the volume has {bytes} bytes, but it \
-         has {has} already: the driver must be corrected"
+        "resize volume \"{volume}\" by resizer \"{driver}\" failed: the driver was asked for {wanted} and answered {bytes} bytes, \
+         which does not grow a volume of {has}: the driver must be corrected"
     )]
-    Nonsense { volume: VolumeName, driver: String, bytes: i64, has: String },
+    NotGrown { volume: VolumeName, driver: String, bytes: i64, wanted: String, has: String },
     #[error(
         "resize volume \"{volume}\" by resizer \"{driver}\" failed: the driver made it {size}, which is less than the {wanted} it \
          was asked for"
@@ -44,17 +44,16 @@ pub(crate) enum ExpandError {
 impl ExpandError {
     pub(crate) fn disposition(&self) -> Disposition {
         match self {
-            Self::Call { source, .. } | Self::SaveFailure { source, .. } => {
-                match meaning(Rpc::ControllerExpandVolume, source) {
-                    Meaning::Infeasible => Disposition::Rarely,
-                    Meaning::Final | Meaning::Uncertain | Meaning::Reschedule => Disposition::BackOff,
-                }
-            }
-            Self::VolumeCapacity { .. }
+            Self::Call { is_infeasible: true, .. } => Disposition::Rarely,
+            // What the call was for has changed, which is looked at next.
+            Self::Call { source: CallError::Denied { .. }, .. } => Disposition::Done,
+            Self::Call { .. }
+            | Self::SaveFailure { .. }
+            | Self::VolumeCapacity { .. }
             | Self::SaveBegun { .. }
             | Self::InUse { .. }
             | Self::Request { .. }
-            | Self::Nonsense { .. }
+            | Self::NotGrown { .. }
             | Self::TooSmall { .. }
             | Self::SaveVolume { .. }
             | Self::SaveGrown { .. } => Disposition::BackOff,
@@ -72,17 +71,22 @@ impl ExpandError {
             | Self::InUse { .. }
             | Self::Request { .. }
             | Self::SaveFailure { .. }
-            | Self::Nonsense { .. }
+            | Self::NotGrown { .. }
             | Self::TooSmall { .. } => false,
+        }
+    }
+
+    /// A status was not written because the claim had changed.
+    pub(crate) fn is_conflict(&self) -> bool {
+        match self {
+            Self::SaveBegun { source, .. } | Self::SaveGrown { source, .. } => write::is_conflict(source),
+            _ => false,
         }
     }
 
     /// Whether people are told. A write that met a newer claim has failed nobody: the next try starts from there.
     pub(crate) fn is_worth_an_event(&self) -> bool {
-        let conflict = match self {
-            Self::SaveBegun { source, .. } | Self::SaveGrown { source, .. } => write::is_conflict(source),
-            _ => false,
-        };
-        !conflict && !self.is_withdrawn()
+        let conflict_of_volume = matches!(self, Self::SaveVolume { source, .. } if write::is_conflict(source));
+        !self.is_conflict() && !conflict_of_volume && !self.is_withdrawn()
     }
 }

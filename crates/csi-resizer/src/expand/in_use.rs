@@ -61,17 +61,18 @@ pub(crate) struct InUse {
 /// Dropped, the watch ends.
 struct Watched {
     pods: Informer<PodProjection>,
-    marked: HashSet<ClaimUid>,
+    marked: Arc<Mutex<HashSet<ClaimUid>>>,
     _subscription: Subscription,
     _task: Tasks,
 }
 
 impl InUse {
-    /// The claim is gone, or its volume was asked for again.
+    /// The claim is gone, or the driver has said something else of its volume.
     pub(crate) fn unmark(&self, claim: &ClaimUid) {
         self.watched.lock().retain(|_, watched| {
-            watched.marked.remove(claim);
-            !watched.marked.is_empty()
+            let mut marked = watched.marked.lock();
+            marked.remove(claim);
+            !marked.is_empty()
         });
     }
 
@@ -130,26 +131,26 @@ async fn may_see_pods(term: &TermContext, namespace: &Namespace) -> bool {
 fn watch(term: &TermContext, claim: &ClaimRecord) {
     let mut all = term.in_use.watched.lock();
     if let Some(watched) = all.get_mut(&claim.namespace) {
-        watched.marked.insert(claim.uid.clone());
+        watched.marked.lock().insert(claim.uid.clone());
         return;
     }
     info!(namespace = %claim.namespace, "pods are watched: the driver does not grow volumes that they use");
     let (pods, task) = Informer::new(Api::namespaced(term.api.clone(), claim.namespace.as_str()), PodProjection, None);
     let tasks = Tasks::new();
     tasks.spawn("pods", task.run());
-    let (queue, pace, namespace) = (term.queue.clone(), Arc::clone(&term.pace), claim.namespace.clone());
-    let claims = term.caches.claims.clone();
+    let marked = Arc::new(Mutex::new(HashSet::from([claim.uid.clone()])));
+    let (queue, pace, claims) = (term.queue.clone(), Arc::clone(&term.pace), term.caches.claims.clone());
+    let (waiting, of_namespace) = (Arc::clone(&marked), pods.clone());
     let subscription = pods.subscribe(move |change| {
-        // Pods that are gone or have ended let go of their volumes; whether others use them is looked at then.
         let (Some(old), None) = (change.old, change.new) else { return };
-        for uid in claims.keys() {
-            let is_meant = |claim: &ClaimRecord| claim.namespace == namespace && old.claims.contains(&claim.name);
-            if claims.get(&uid).is_some_and(|claim| is_meant(&claim)) {
-                pace.reset(&uid, Step::Expand);
-                queue.add(uid);
+        // A pod that is gone or has ended lets go of its volumes; the last one that used one lets it grow.
+        for uid in waiting.lock().iter() {
+            let freed = |claim: &ClaimRecord| old.claims.contains(&claim.name) && !is_used(&of_namespace, &claim.name);
+            if claims.get(uid).is_some_and(|claim| freed(&claim)) {
+                pace.reset(uid, Step::Expand);
+                queue.add(uid.clone());
             }
         }
     });
-    let marked = HashSet::from([claim.uid.clone()]);
     all.insert(claim.namespace.clone(), Watched { pods, marked, _subscription: subscription, _task: tasks });
 }

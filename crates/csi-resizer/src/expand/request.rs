@@ -36,15 +36,12 @@ pub(crate) fn request(
     size: &str,
 ) -> Result<(ControllerExpandVolumeRequest, Option<SecretRef>), RequestError> {
     let spec = &volume.object.spec;
-    let (handle, fs_type, secret, modes) = match &spec.csi {
-        Some(csi) => {
-            let fs_type = csi.fs_type.clone().unwrap_or_default();
-            (csi.volume_handle.clone(), fs_type, csi.controller_expand_secret_ref.clone(), spec.access_modes.clone())
-        }
-        None => {
-            let csi = volume_to_csi(&volume.object).map_err(|error| RequestError::Translation(Box::new(error)))?;
-            (csi.handle, csi.fs_type, csi.secrets.controller_expand, csi.access_modes)
-        }
+    let (handle, fs_type, secret, modes) = if let Some(csi) = &spec.csi {
+        let fs_type = csi.fs_type.clone().unwrap_or_default();
+        (csi.volume_handle.clone(), fs_type, csi.controller_expand_secret_ref.clone(), spec.access_modes.clone())
+    } else {
+        let csi = volume_to_csi(&volume.object).map_err(|error| RequestError::Translation(Box::new(error)))?;
+        (csi.handle, csi.fs_type, csi.secrets.controller_expand, csi.access_modes)
     };
     if handle.is_empty() {
         return Err(RequestError::NoHandle);

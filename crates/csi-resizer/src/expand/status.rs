@@ -19,7 +19,7 @@ pub(crate) fn in_progress(claim: &ClaimRecord, size: &str, is_new: bool, now: Ti
         status["allocatedResourceStatuses"] = json!({ "storage": "ControllerResizeInProgress" });
     }
     status["conditions"] = json!(conditions);
-    without_node_annotation(claim, status)
+    without_node_annotation(claim, &status)
 }
 
 /// The driver has grown the volume, and the node has to do its part.
@@ -28,7 +28,7 @@ pub(crate) fn node_pending(claim: &ClaimRecord, now: Timestamp) -> Value {
         "conditions": [conditions::set(FILE_SYSTEM_RESIZE_PENDING, None, Some(PENDING_MESSAGE), now)],
         "allocatedResourceStatuses": { "storage": "NodeResizePending" },
     });
-    without_node_annotation(claim, status)
+    without_node_annotation(claim, &status)
 }
 
 /// The driver will never do it.
@@ -60,7 +60,12 @@ pub(crate) fn finished(claim: &ClaimRecord, size: &str) -> Value {
 
 /// The same steps without KEP-1790 (gate `RecoverVolumeExpansionFailure` off).
 pub(crate) mod legacy {
-    use super::*;
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::PENDING_MESSAGE;
+    use crate::conditions::{self, FILE_SYSTEM_RESIZE_PENDING, OF_RESIZING, RESIZING};
+    use crate::records::ClaimRecord;
 
     /// The driver is about to be asked.
     pub(crate) fn in_progress(claim: &ClaimRecord, now: Timestamp) -> Value {
@@ -87,7 +92,7 @@ pub(crate) mod legacy {
 }
 
 /// The node may have to do its part: what the claim says about an earlier growth does not hold.
-fn without_node_annotation(claim: &ClaimRecord, status: Value) -> Value {
+fn without_node_annotation(claim: &ClaimRecord, status: &Value) -> Value {
     let mut body = json!({ "status": status });
     if claim.size.node_not_required {
         body["metadata"] = json!({ "annotations": { NODE_EXPANSION_NOT_REQUIRED: null } });

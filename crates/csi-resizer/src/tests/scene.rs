@@ -1,5 +1,6 @@
 //! The resizer between a fake API server and a fake driver, all on the runtime of the test.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -7,8 +8,12 @@ use std::time::Duration;
 use controller_runtime::{Backoff, Health, Tasks, WorkQueueMetrics, lead};
 use csi_client::{CallMetrics, Driver, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
+use csi_proto::csi::v1::{
+    ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerModifyVolumeRequest,
+    ControllerModifyVolumeResponse,
+};
 use fake_apiserver::FakeApiServer;
-use fake_driver::{FakeDriver, Identity};
+use fake_driver::{FakeDriver, Identity, Rpc, Step};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use parking_lot::Mutex;
@@ -17,7 +22,7 @@ use storage_kube::in_tree::InTreePlugin;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::objects::{CLAIM, DRIVER, NAMESPACE, VOLUME};
+use super::objects::DRIVER;
 pub(super) use crate::args::Config;
 use crate::caches::Caches;
 use crate::metrics::ResizerMetrics;
@@ -27,7 +32,7 @@ use crate::term::{Process, context, work_in};
 use crate::term_context::TermContext;
 
 /// Longest wait of a test, on the paused clock.
-pub(super) const PATIENCE: Duration = Duration::from_hours(3);
+pub(super) const PATIENCE: Duration = Duration::from_mins(20);
 
 /// The defaults of the command line.
 pub(super) fn config() -> Config {
@@ -50,7 +55,6 @@ pub(super) struct Scene {
     pub(super) api: FakeApiServer,
     pub(super) driver: FakeDriver,
     pub(super) registry: prometheus::Registry,
-    pub(super) process: Arc<Process>,
     term: Arc<Mutex<Weak<TermContext>>>,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
@@ -65,7 +69,7 @@ impl Scene {
 
     /// Starts with other flags or another driver.
     pub(super) async fn with(config: Config, identity: impl FnOnce(&mut Identity)) -> Self {
-        Self::build(config, identity, |_, _| (), false).await
+        Self::build(config, identity, |_, _| ()).await
     }
 
     /// Starts with what `prepare` has done before.
@@ -74,23 +78,32 @@ impl Scene {
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
     ) -> Self {
-        Self::build(config, identity, prepare, false).await
+        Self::build(config, identity, prepare).await
     }
 
     async fn build(
         config: Config,
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
-        elects: bool,
     ) -> Self {
-        let api = FakeApiServer::new();
-        let driver = FakeDriver::start().await;
+        let (api, driver) = (FakeApiServer::new(), FakeDriver::start().await);
         driver.configure(|driver| {
             driver.name = DRIVER.to_owned();
             driver.controller_capabilities = vec![ControllerRpc::ExpandVolume, ControllerRpc::ModifyVolume];
             identity(driver);
         });
+        driver.script_always(Rpc::ControllerExpandVolume, || grown(AS_ASKED, true));
+        driver.script_always(Rpc::ControllerModifyVolume, modified);
         prepare(&api, &driver);
+        Self::over(config, api, driver).await
+    }
+
+    /// The next process on an API server and a driver that [`stop`](Self::stop) has left.
+    pub(super) async fn again(config: Config, (api, driver): (FakeApiServer, FakeDriver)) -> Self {
+        Self::over(config, api, driver).await
+    }
+
+    async fn over(config: Config, api: FakeApiServer, driver: FakeDriver) -> Self {
         let registry = prometheus::Registry::new();
         let tasks = Tasks::new();
         let call_metrics = CallMetrics::register(&registry).unwrap();
@@ -113,7 +126,7 @@ impl Scene {
             events_client: api.client(),
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
             metrics: ResizerMetrics::register(&registry).unwrap(),
-            elects,
+            elects: false,
         });
         let shutdown = CancellationToken::new();
         let (end, ended) = oneshot::channel();
@@ -132,7 +145,7 @@ impl Scene {
             Box::pin(leading).await.unwrap();
             let _ = end.send(());
         });
-        Self { api, driver, registry, process, term, shutdown, ended, _tasks: tasks }
+        Self { api, driver, registry, term, shutdown, ended, _tasks: tasks }
     }
 
     /// What the term at work has.
@@ -158,14 +171,61 @@ impl Scene {
     pub(super) fn add_attributes_class(&self, class: Value) {
         self.api.create_json::<VolumeAttributesClass>(class);
     }
+}
 
-    /// The claim of [`super::objects`] as the API server has it.
-    pub(super) fn claim(&self) -> PersistentVolumeClaim {
-        self.api.get(NAMESPACE, CLAIM).expect("the claim is there")
+/// Creates a claim and its volume, which name each other: the API server gives the claim its UID.
+pub(super) fn create(api: &FakeApiServer, claim: Value, mut volume: Value) {
+    let stands_for = claim["metadata"]["uid"].clone();
+    let claim = api.create_json::<PersistentVolumeClaim>(claim);
+    if volume["spec"]["claimRef"]["uid"] == stands_for {
+        volume["spec"]["claimRef"]["uid"] = claim["metadata"]["uid"].clone();
+    }
+    api.create_json::<PersistentVolume>(volume);
+}
+
+/// What the driver answers to a request for more.
+pub(super) fn grown(bytes: i64, node_expansion_required: bool) -> Step {
+    Step::respond(move |request: &ControllerExpandVolumeRequest| {
+        let asked = request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
+        let capacity_bytes = if bytes == AS_ASKED { asked } else { bytes };
+        Ok(ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required })
+    })
+}
+
+/// Whatever is asked for is done.
+pub(super) fn modified() -> Step {
+    Step::respond(|_: &ControllerModifyVolumeRequest| Ok(ControllerModifyVolumeResponse {}))
+}
+
+/// For [`grown`]: as many bytes as were asked for.
+pub(super) const AS_ASKED: i64 = -1;
+
+impl Scene {
+    /// Waits until `done` holds.
+    pub(super) async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        let poll = async {
+            while !done(self) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, poll).await.unwrap_or_else(|_| panic!("no {what}"));
     }
 
-    /// The volume of [`super::objects`] as the API server has it.
-    pub(super) fn volume(&self) -> PersistentVolume {
-        self.api.get("", VOLUME).expect("the volume is there")
+    /// `mutable_parameters` the driver was asked for.
+    pub(super) fn modified(&self) -> Vec<BTreeMap<String, String>> {
+        let requests: Vec<ControllerModifyVolumeRequest> = self.driver.requests();
+        requests.into_iter().map(|request| request.mutable_parameters.into_iter().collect()).collect()
+    }
+
+    /// `status.allocatedResourceStatuses.storage`; empty when it is absent.
+    pub(super) fn resize_status(&self) -> String {
+        self.claim_json()["status"]["allocatedResourceStatuses"]["storage"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Writes to claims and volumes so far: the resource, and what of it.
+    pub(super) fn writes(&self) -> Vec<String> {
+        let requests = self.api.requests();
+        let patches = requests.iter().filter(|request| request.verb == "patch" && request.resource != "events");
+        patches.map(|request| format!("{} {}", request.resource, request.subresource).trim_end().to_owned()).collect()
     }
 }
