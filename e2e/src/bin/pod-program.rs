@@ -10,7 +10,6 @@
 //! | `write PATH TEXT` | writes a file or the beginning of a block device, and syncs it |
 //! | `append PATH TEXT` | adds to a file, and syncs it |
 //! | `fill PATH MIB` | writes a file of that many MiB, waiting where there is no room for more |
-//! | `size PATH` | tells the bytes of a file or of a block device |
 //! | `read PATH` | tells what is in a file, or in a block device up to the first zero byte |
 //! | `list DIR` | tells the names in a directory, sorted |
 //! | `size PATH` | tells how many bytes a file or a block device has |
@@ -65,7 +64,6 @@ fn run(step: &[&str]) -> Result<Option<u8>> {
             file.sync_all()?;
         }
         ["fill", path, mebibytes] => fill(path, mebibytes.parse().map_err(|_| Error::from(ErrorKind::InvalidInput))?)?,
-        ["size", path] => tell(&File::open(path)?.seek(SeekFrom::End(0))?.to_string()),
         ["read", path] => tell(&read(path)?),
         ["list", path] => {
             let names = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
