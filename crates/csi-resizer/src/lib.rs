@@ -9,7 +9,7 @@
 //!    own backoff lets it ([`claim::pace`]). Nothing else works on the claim at that time.
 //! 3. The volume is read live, and must be the claim's and of this driver ([`volume`]).
 //! 4. Growing ([`expand`], KEP-1790) and changing the class of attributes ([`modify`], KEP-3751): what to do is decided
-//!    without I/O, the status says so, the driver is called, the volume and the status are written ([`write`]).
+//!    without I/O, the status says so, the driver is called, the volume and the status are written ([`mod@write`]).
 //! 5. What fails is told in the status and in an event; the pace decides when to try again.
 //!
 //! Not guaranteed: a call that the driver accepted from an earlier leader may still be running when the next one calls; CSI
