@@ -62,11 +62,12 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
             term.pace.note(&uid, step, Disposition::Done);
         } else if term.pace.is_due(&uid, step) {
             let disposition = match run(&term, step, &claim, &mut volume).await {
+                Ok(()) if is_left_with_more(&term, step, &claim) => Disposition::Anew,
                 Ok(()) => Disposition::Done,
-                Err(error) => failed(&claim, step, &error),
+                Err(error) => failed(&term, &claim, step, &error),
             };
             term.pace.note(&uid, step, disposition);
-            if disposition == Disposition::Done && is_left_with_more(&term, step, &claim) {
+            if disposition == Disposition::Anew {
                 term.queue.add(uid.clone());
             }
         }
@@ -85,7 +86,11 @@ fn is_left_with_more(term: &TermContext, step: Step, before: &ClaimRecord) -> bo
     term.claim(&before.uid).is_some_and(|after| {
         let ended = match step {
             Step::Expand => after.size.capacity != before.size.capacity,
-            Step::Modify => after.class.current != before.class.current,
+            // A class that the volume had already may have been given to it once more.
+            Step::Modify => {
+                after.class.current != before.class.current
+                    || (after.class.status.is_none() && before.class.status.is_some())
+            }
         };
         ended && step.is_to_do(&term.settings, &after)
     })
@@ -108,11 +113,14 @@ async fn run(
     }
 }
 
-fn failed(claim: &ClaimRecord, step: Step, error: &StepError) -> Disposition {
+fn failed(term: &TermContext, claim: &ClaimRecord, step: Step, error: &StepError) -> Disposition {
     if error.is_withdrawn() {
         debug!(claim = %claim.full_name(), ?step, err = %error, "not done");
     } else {
         error!(claim = %claim.full_name(), ?step, err = %error, "claim is not as wanted");
     }
-    error.disposition()
+    // What failed says nothing of what the claim has asked for since.
+    let after = term.claim(&claim.uid);
+    let is_outdated = after.is_some_and(|after| step.is_asked_anew(claim, &after, true));
+    if is_outdated { Disposition::Anew } else { error.disposition() }
 }

@@ -11,6 +11,8 @@ use crate::volume::VolumeError;
 pub(crate) enum Disposition {
     /// Nothing is left to do until something changes.
     Done,
+    /// This try is over, but by now something else is asked for, which is begun at once.
+    Anew,
     /// It is tried again, with growing delay, for ever.
     BackOff,
     /// It is tried again with the longest delay: the driver has said that it cannot do it.

@@ -3,6 +3,7 @@
 
 pub(crate) mod decision;
 pub(crate) mod error;
+mod request;
 pub(crate) mod status;
 
 use std::sync::Arc;
@@ -10,26 +11,25 @@ use std::sync::Arc;
 use controller_runtime::EventKind;
 use controller_runtime::discovery::ServedKind;
 use csi_client::{CallError, Meaning, Rpc, code_name, meaning};
-use csi_proto::csi::v1::ControllerModifyVolumeRequest;
 use jiff::Timestamp;
 use kube::Api;
 use serde_json::json;
-use storage_kube::annotations::{MODIFY_SECRET_NAME, MODIFY_SECRET_NAMESPACE};
-use storage_kube::credentials;
 use storage_kube::names::ClassName;
-use storage_kube::secret_ref::SecretRef;
 use storage_kube::wire::{ModifyStatus, VolumeAttributesClass};
 use tracing::info;
 
 use crate::claim::Step;
 use crate::claim::still_wanted::still_wanted;
-use crate::expand::request::reference;
+use crate::error::Disposition;
 use crate::records::{AttributesClassRecord, ClaimRecord};
 use crate::term_context::TermContext;
 use crate::volume::Volume;
 use crate::write::{self, Precondition};
 use decision::{ModifyDecision, decide};
 pub(crate) use error::ModifyError;
+
+/// How often it is tried to say how a call has failed on a claim that others write to.
+const CONFLICTS: u32 = 5;
 
 /// Whether the API server has the kind. `asked`: the command line leaves the gate alone.
 pub(crate) fn kind(asked: bool) -> ServedKind {
@@ -77,11 +77,12 @@ async fn change(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Res
     }
 }
 
-/// The class by its name. A class of another driver is none: its parameters mean something else.
+/// The class by its name. A class of another driver is none: its parameters mean something else. What the cache does not
+/// know may only be late, or classes cannot be listed: the API server is asked for this one.
 async fn class(term: &TermContext, name: &ClassName) -> Result<Arc<AttributesClassRecord>, ModifyError> {
-    let cached = term.caches.attributes_classes.as_ref().filter(|classes| classes.is_synced());
+    let cached = term.caches.attributes_classes.as_ref().and_then(|classes| classes.get(name));
     let class = match cached {
-        Some(classes) => classes.get(name),
+        Some(class) => Some(class),
         None => live(term, name).await?,
     };
     let class = class.ok_or_else(|| ModifyError::ClassMissing { class: name.clone() })?;
@@ -93,7 +94,6 @@ async fn class(term: &TermContext, name: &ClassName) -> Result<Arc<AttributesCla
     Ok(class)
 }
 
-/// Where classes cannot be listed, or were not yet, the API server is asked for this one.
 async fn live(term: &TermContext, name: &ClassName) -> Result<Option<Arc<AttributesClassRecord>>, ModifyError> {
     let api: Api<VolumeAttributesClass> = Api::all(term.api.clone());
     match api.get_opt(name.as_str()).await {
@@ -132,10 +132,11 @@ async fn call(
     name: &ClassName,
     class: &AttributesClassRecord,
 ) -> Result<(), ModifyError> {
-    let request = request(term, claim, volume, class).await?;
+    let request = request::with_secret(term, claim, volume, class).await?;
     let driver = term.driver.provided(still_wanted(term, claim, Step::Modify)).for_migrated(false);
     if let Err(source) = driver.controller_modify_volume(request).await {
-        return Err(refused(term, claim, name, source).await);
+        let disposition = refused(term, claim, name, &source).await;
+        return Err(ModifyError::Call { class: name.clone(), source, disposition });
     }
     term.memories.change(&claim.uid, |memory| {
         memory.modify_failed_finally = false;
@@ -144,50 +145,15 @@ async fn call(
     record(term, claim, volume, name).await
 }
 
-async fn request(
-    term: &TermContext,
-    claim: &ClaimRecord,
-    volume: &Volume,
-    class: &AttributesClassRecord,
-) -> Result<ControllerModifyVolumeRequest, ModifyError> {
-    let csi = volume.object.spec.csi.as_ref().filter(|csi| !csi.volume_handle.is_empty());
-    let csi = csi.ok_or_else(|| ModifyError::NoHandle { volume: claim.volume.clone() })?;
-    let mut request = ControllerModifyVolumeRequest {
-        volume_id: csi.volume_handle.clone(),
-        mutable_parameters: class.parameters.clone().into_iter().collect(),
-        ..ControllerModifyVolumeRequest::default()
-    };
-    if term.settings.extra_modify_metadata {
-        request.mutable_parameters.extend([
-            ("csi.storage.k8s.io/pvc/name".to_owned(), claim.name.to_string()),
-            ("csi.storage.k8s.io/pvc/namespace".to_owned(), claim.namespace.to_string()),
-            ("csi.storage.k8s.io/pv/name".to_owned(), claim.volume.to_string()),
-        ]);
-    }
-    let annotation = |key: &str| {
-        let annotations = volume.object.metadata.annotations.as_ref();
-        annotations.and_then(|all| all.get(key)).filter(|value| !value.is_empty()).cloned()
-    };
-    let annotated = annotation(MODIFY_SECRET_NAME).zip(annotation(MODIFY_SECRET_NAMESPACE));
-    let annotated = annotated.map(|(name, namespace)| SecretRef { name, namespace });
-    let secret = annotated.or_else(|| csi.controller_expand_secret_ref.clone().map(reference));
-    if let Some(secret) = secret {
-        let content = credentials::fetch(&term.api, &secret).await;
-        let content =
-            content.map_err(|source| ModifyError::Secret { volume: claim.volume.clone(), source: Box::new(source) })?;
-        request.secrets = content.expose();
-    }
-    Ok(request)
-}
-
-async fn refused(term: &TermContext, claim: &ClaimRecord, name: &ClassName, source: CallError) -> ModifyError {
+/// What follows from the driver's refusal, before it is told.
+async fn refused(term: &TermContext, claim: &ClaimRecord, name: &ClassName, source: &CallError) -> Disposition {
     if !source.was_sent() {
-        return ModifyError::Call { class: name.clone(), source };
+        return Disposition::BackOff;
     }
-    let meaning = meaning(Rpc::ControllerModifyVolume, &source);
+    let meaning = meaning(Rpc::ControllerModifyVolume, source);
     let is_uncertain = meaning == Meaning::Uncertain;
     term.memories.change(&claim.uid, |memory| memory.modify_failed_finally = !is_uncertain);
-    let message = match &source {
+    let message = match source {
         CallError::Status { message, .. } | CallError::Unanswered { message, .. } => message.clone(),
         other => other.to_string(),
     };
@@ -197,11 +163,39 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, name: &ClassName, sour
         is_uncertain,
         is_infeasible: meaning == Meaning::Infeasible,
     };
-    let body = status::failed(claim, name.as_str(), failure, Timestamp::now());
-    if let Err(why) = save(term, claim, Precondition::Unchanged, body).await {
-        info!(claim = %claim.full_name(), err = %why, "the error could not be saved in the status");
+    let is_saved = save_failure(term, claim, name, failure).await;
+    let wanted = term.claim(&claim.uid).map_or_else(|| claim.class.wanted.clone(), |after| after.class.wanted.clone());
+    match (meaning, wanted) {
+        // The class is out of the way of the one that is wanted.
+        (Meaning::Final | Meaning::Infeasible, Some(wanted)) if wanted != *name => Disposition::Anew,
+        // Without the status the next try would take it for one that is going on.
+        (Meaning::Infeasible, _) if !is_saved => Disposition::BackOff,
+        (Meaning::Infeasible, None) => Disposition::Anew,
+        (Meaning::Infeasible, Some(_)) => Disposition::Rarely,
+        (Meaning::Final | Meaning::Uncertain | Meaning::Reschedule, _) => Disposition::BackOff,
     }
-    ModifyError::Call { class: name.clone(), source }
+}
+
+/// Says in the status how a call has failed. Where others have written meanwhile it is repeated on what is there by then.
+async fn save_failure(term: &TermContext, claim: &ClaimRecord, name: &ClassName, failure: status::Failure<'_>) -> bool {
+    let mut claim = Arc::new(claim.clone());
+    for _ in 0..CONFLICTS {
+        let body = status::failed(&claim, name.as_str(), failure, Timestamp::now());
+        match save(term, &claim, Precondition::Unchanged, body).await {
+            Ok(_) => return true,
+            Err(why) => {
+                let newer = term.claim(&claim.uid).filter(|newer| newer.class.in_progress().as_ref() == Some(name));
+                match newer {
+                    Some(newer) if why.is_conflict() => claim = newer,
+                    _ => {
+                        info!(claim = %claim.full_name(), err = %why, "the error could not be saved in the status");
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Writes down what the driver has done: the volume, then the claim. Only then it is told.

@@ -8,6 +8,7 @@ mod flags;
 mod growth;
 mod in_use;
 mod modify_statuses;
+mod modify_turns;
 mod modifying;
 mod objects;
 mod pace;

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use csi_client::{CallError, Code, Error, Meaning, Rpc as ControllerRpc, meaning};
+use csi_client::{CallError, Code, Error, Handshake, Meaning, Rpc as ControllerRpc, meaning};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as Controller;
+use csi_proto::csi::v1::node_service_capability::rpc::Type as NodeRpc;
 use csi_proto::csi::v1::plugin_capability::service::Type as Plugin;
-use fake_driver::{Identity, Outcome, Release, Rpc, Step};
+use csi_proto::csi::v1::{
+    NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeServiceCapability, node_service_capability,
+};
+use fake_driver::{FakeDriver, Identity, Outcome, Release, Rpc, Step};
 use tokio::time::{Instant, sleep};
 
-use crate::client::{TIMEOUT, connected, until, volume, within};
+use crate::client::{Client, TIMEOUT, connected, until, volume, within};
 use crate::logs::Logs;
 
 #[tokio::test(start_paused = true)]
@@ -182,6 +186,36 @@ async fn e5_other_capabilities_after_a_restart_end_the_process_before_any_call()
     assert!(text.contains("were [CREATE_DELETE_VOLUME], are [CREATE_DELETE_VOLUME CLONE_VOLUME]"), "{text}");
     let text = changed(|identity| identity.plugin_capabilities = vec![Plugin::GroupControllerService], false).await;
     assert!(text.contains("were [CONTROLLER_SERVICE], are [GROUP_CONTROLLER_SERVICE]"), "{text}");
+}
+
+/// What the node service of a driver says of itself.
+fn node_expands(expands: bool) -> Step {
+    Step::respond(move |_: &NodeGetCapabilitiesRequest| {
+        let rpc = node_service_capability::Rpc { r#type: NodeRpc::ExpandVolume.into() };
+        let capability = NodeServiceCapability { r#type: Some(node_service_capability::Type::Rpc(rpc)) };
+        Ok(NodeGetCapabilitiesResponse { capabilities: expands.then_some(capability).into_iter().collect() })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_node_service_is_asked_only_where_the_controller_cannot_expand_and_must_not_change() {
+    for controller_expands in [false, true] {
+        let driver = FakeDriver::start().await;
+        driver.configure(|identity| identity.set(Controller::ExpandVolume, controller_expands));
+        driver.script_always(Rpc::NodeGetCapabilities, || node_expands(true));
+        let mut client = Client::with(&driver.socket_path(), Handshake::ControllerOrNodeExpansion);
+        let info = client.ready_within(Duration::from_secs(1)).await;
+        assert_eq!(info.node_expands, !controller_expands);
+        assert_eq!(driver.calls_of(Rpc::NodeGetCapabilities).is_empty(), controller_expands);
+        if controller_expands {
+            continue;
+        }
+        driver.stop().await;
+        driver.script_always(Rpc::NodeGetCapabilities, || node_expands(false));
+        driver.start_again().await;
+        let error = client.end_within(Duration::from_mins(1)).await;
+        assert!(error.to_string().contains("was true, is false"), "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,7 +43,7 @@ impl Pace {
         self.change(claim, |steps| {
             let attempts = &mut steps[step as usize];
             let delay = match disposition {
-                Disposition::Done => {
+                Disposition::Done | Disposition::Anew => {
                     *attempts = Attempts::default();
                     return;
                 }

@@ -1,7 +1,6 @@
 //! Which class is to be worked on. Pure (KEP-3751).
 
 use storage_kube::names::ClassName;
-use storage_kube::wire::ModifyStatus;
 
 use crate::records::claim::ClaimClass;
 
@@ -21,12 +20,8 @@ pub(crate) enum ModifyDecision {
 /// `failed_finally`: the last call of this term has left nothing behind. After a start everything that is in progress may
 /// be going on.
 pub(crate) fn decide(class: &ClaimClass, failed_finally: bool) -> ModifyDecision {
-    let status = class.status.as_ref();
-    let in_progress = status.is_some_and(|status| status.status == Some(ModifyStatus::InProgress));
-    let target = status.and_then(|status| status.target_volume_attributes_class_name.as_deref());
-    let target = target.filter(|target| in_progress && !target.is_empty()).map(ClassName::from);
-    match (&class.wanted, target) {
-        (wanted, _) if status.is_none() && *wanted == class.current => ModifyDecision::Nothing,
+    match (&class.wanted, class.in_progress()) {
+        (wanted, _) if class.status.is_none() && *wanted == class.current => ModifyDecision::Nothing,
         (None, Some(target)) => ModifyDecision::GoOn(target),
         (None, None) => ModifyDecision::RollBack,
         (Some(_), Some(target)) if !failed_finally => ModifyDecision::GoOn(target),

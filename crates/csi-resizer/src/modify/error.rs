@@ -27,7 +27,7 @@ pub(crate) enum ModifyError {
     #[error("cannot modify volume \"{volume}\": failed to get secret: {source}")]
     Secret { volume: VolumeName, source: Box<credentials::Error> },
     #[error("{source}{}", still_modifying(source, class))]
-    Call { class: ClassName, source: CallError },
+    Call { class: ClassName, source: CallError, disposition: Disposition },
     #[error("the status of pvc \"{claim}\" could not be saved: {source}")]
     SaveStatus { claim: String, source: Box<kube::Error> },
     #[error("the volume is modified, but pv \"{volume}\" could not be updated: {source}")]
@@ -47,10 +47,7 @@ impl ModifyError {
         match self {
             // What ends the wait is an event: the class appears, or the claim names another.
             Self::ClassMissing { .. } | Self::OtherDriver { .. } => Disposition::Rarely,
-            Self::Call { source, .. } => match meaning(Rpc::ControllerModifyVolume, source) {
-                Meaning::Infeasible => Disposition::Rarely,
-                Meaning::Final | Meaning::Uncertain | Meaning::Reschedule => Disposition::BackOff,
-            },
+            Self::Call { disposition, .. } => *disposition,
             Self::ClassForbidden { .. }
             | Self::ClassUnreadable { .. }
             | Self::NoHandle { .. }
@@ -77,7 +74,14 @@ impl ModifyError {
 
     /// Whether people are told. A write that met a newer claim has failed nobody: the next try starts from there.
     pub(crate) fn is_worth_an_event(&self) -> bool {
-        let conflict = matches!(self, Self::SaveStatus { source, .. } if write::is_conflict(source));
-        !conflict && !self.is_withdrawn()
+        !self.is_conflict() && !self.is_withdrawn()
+    }
+
+    /// Something was not written because it had changed.
+    pub(crate) fn is_conflict(&self) -> bool {
+        match self {
+            Self::SaveStatus { source, .. } | Self::SaveVolume { source, .. } => write::is_conflict(source),
+            _ => false,
+        }
     }
 }

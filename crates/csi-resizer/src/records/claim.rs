@@ -5,7 +5,7 @@ use storage_kube::annotations;
 use storage_kube::names::{ClaimName, ClaimUid, ClassName, Namespace, VolumeName};
 use storage_kube::quantity::Quantity;
 use storage_kube::uid::Uid;
-use storage_kube::wire::{ClaimCondition, ClaimPhase, ClaimProgress, ModifyVolumeStatus, ResizeStatus};
+use storage_kube::wire::{ClaimCondition, ClaimPhase, ClaimProgress, ModifyStatus, ModifyVolumeStatus, ResizeStatus};
 
 use crate::settings::Settings;
 
@@ -71,6 +71,13 @@ impl ClaimClass {
     pub(crate) fn is_to_change(&self) -> bool {
         self.status.is_some() || self.wanted != self.current
     }
+
+    /// The class that the driver may be working on.
+    pub(crate) fn in_progress(&self) -> Option<ClassName> {
+        let status = self.status.as_ref().filter(|status| status.status == Some(ModifyStatus::InProgress))?;
+        let target = status.target_volume_attributes_class_name.as_deref();
+        target.filter(|target| !target.is_empty()).map(ClassName::from)
+    }
 }
 
 impl ClaimRecord {
@@ -128,7 +135,7 @@ impl Projection for ClaimProjection {
     type Wire = ClaimProgress;
     type Key = ClaimUid;
     type Record = ClaimRecord;
-    /// The class that is wanted: the claim may wait for it.
+    /// The class that has to be there before anything is done: the claim may wait for it.
     type Group = ClassName;
 
     fn decode(json: &[u8]) -> Result<ClaimProgress, serde_json::Error> {
@@ -144,6 +151,6 @@ impl Projection for ClaimProjection {
     }
 
     fn group(&self, claim: &ClaimRecord) -> Option<ClassName> {
-        claim.class.wanted.clone()
+        claim.class.in_progress().or_else(|| claim.class.wanted.clone())
     }
 }

@@ -14,7 +14,7 @@ use super::objects::{CLAIM, NAMESPACE, attributes_class, claim, volume};
 use super::scene::{Config, Scene, config, create, modified};
 
 /// A claim that wants `wanted` and has `current`; `target` is worked on in `status`.
-fn classed(wanted: &str, current: &str, target: Option<(&str, &str)>) -> Value {
+pub(super) fn classed(wanted: &str, current: &str, target: Option<(&str, &str)>) -> Value {
     let mut claim = claim("1Gi", "1Gi");
     if !wanted.is_empty() {
         claim["spec"]["volumeAttributesClassName"] = json!(wanted);
@@ -28,7 +28,7 @@ fn classed(wanted: &str, current: &str, target: Option<(&str, &str)>) -> Value {
     claim
 }
 
-fn volume_with(class: &str) -> Value {
+pub(super) fn volume_with(class: &str) -> Value {
     let mut volume = volume("1Gi");
     if !class.is_empty() {
         volume["spec"]["volumeAttributesClassName"] = json!(class);
@@ -36,7 +36,7 @@ fn volume_with(class: &str) -> Value {
     volume
 }
 
-async fn scene_of(config: Config, claim: Value, volume: Value) -> Scene {
+pub(super) async fn scene_of(config: Config, claim: Value, volume: Value) -> Scene {
     Scene::prepared(
         config,
         |_| (),
@@ -50,12 +50,12 @@ async fn scene_of(config: Config, claim: Value, volume: Value) -> Scene {
     .await
 }
 
-fn iops(values: &[&str]) -> Vec<BTreeMap<String, String>> {
+pub(super) fn iops(values: &[&str]) -> Vec<BTreeMap<String, String>> {
     values.iter().map(|value| BTreeMap::from([("iops".to_owned(), (*value).to_owned())])).collect()
 }
 
 /// `reason: message`, in order.
-fn events(scene: &Scene) -> Vec<String> {
+pub(super) fn events(scene: &Scene) -> Vec<String> {
     let events = scene.events().into_iter().filter_map(|event| {
         let (_kind, event) = event.split_once(' ')?;
         let (reason, message) = event.split_once(' ')?;
@@ -64,23 +64,23 @@ fn events(scene: &Scene) -> Vec<String> {
     events.collect()
 }
 
-fn reasons(scene: &Scene) -> BTreeSet<String> {
+pub(super) fn reasons(scene: &Scene) -> BTreeSet<String> {
     events(scene).iter().filter_map(|event| Some(event.split_once(':')?.0.to_owned())).collect()
 }
 
-fn current(scene: &Scene) -> String {
+pub(super) fn current(scene: &Scene) -> String {
     scene.claim_json()["status"]["currentVolumeAttributesClassName"].as_str().unwrap_or_default().to_owned()
 }
 
-fn status(scene: &Scene) -> Value {
+pub(super) fn status(scene: &Scene) -> Value {
     scene.claim_json()["status"].get("modifyVolumeStatus").cloned().unwrap_or_default()
 }
 
-fn want(scene: &Scene, class: &str) {
+pub(super) fn want(scene: &Scene, class: &str) {
     scene.merge_claim(&json!({ "spec": { "volumeAttributesClassName": class } }));
 }
 
-fn fail(scene: &Scene, code: Code) {
+pub(super) fn fail(scene: &Scene, code: Code) {
     scene.driver.script_always(Rpc::ControllerModifyVolume, move || Step::fail(code, "mock"));
 }
 
@@ -168,16 +168,22 @@ async fn the_driver_is_told_what_the_flag_says_and_gets_the_secret_of_the_volume
     });
     for (volume, secret) in [(annotated, Some("modify")), (expand_only, Some("expand")), (volume_with("silver"), None)]
     {
-        let metadata = Config { extra_modify_metadata: true, ..config() };
-        let scene = scene_of(metadata, classed("gold", "silver", None), volume).await;
-        for name in ["modify", "expand"] {
-            let data = json!({ "metadata": { "name": name, "namespace": "kube-system" }, "data": { "who": "eA==" } });
-            scene.api.create_json::<Secret>(data);
-        }
-        scene.until("gold", |scene| current(scene) == "gold" || !reasons(scene).is_empty()).await;
-        let request: Option<csi_proto::csi::v1::ControllerModifyVolumeRequest> =
-            scene.driver.requests().into_iter().next();
-        let Some(request) = request else { continue };
+        let scene = Scene::prepared(
+            Config { extra_modify_metadata: true, ..config() },
+            |_| (),
+            |api, _| {
+                for (name, who) in [("modify", "bW9kaWZ5"), ("expand", "ZXhwYW5k")] {
+                    let metadata = json!({ "name": name, "namespace": "kube-system" });
+                    api.create_json::<Secret>(json!({ "metadata": metadata, "data": { "who": who } }));
+                }
+                api.create_json::<VolumeAttributesClass>(attributes_class("gold", json!({ "iops": "4567" })));
+                create(api, classed("gold", "silver", None), volume);
+            },
+        )
+        .await;
+        scene.until("gold", |scene| current(scene) == "gold").await;
+        let requests: Vec<csi_proto::csi::v1::ControllerModifyVolumeRequest> = scene.driver.requests();
+        assert_eq!(requests.len(), 1);
         let expected = [
             ("csi.storage.k8s.io/pv/name", "pv1"),
             ("csi.storage.k8s.io/pvc/name", "data"),
@@ -185,9 +191,10 @@ async fn the_driver_is_told_what_the_flag_says_and_gets_the_secret_of_the_volume
             ("iops", "4567"),
         ];
         let parameters: BTreeMap<_, _> =
-            request.mutable_parameters.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            requests[0].mutable_parameters.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(parameters.into_iter().collect::<Vec<_>>(), expected);
-        assert_eq!(request.secrets.is_empty(), secret.is_none());
+        assert_eq!(requests[0].secrets.get("who").map(String::as_str), secret);
+        assert_eq!(requests[0].volume_id, super::objects::HANDLE);
     }
 }
 
