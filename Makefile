@@ -49,7 +49,7 @@ bench-capacity: programs release cluster-programs ## 4,000 storage capacities, b
 bench-idle: programs release cluster-programs ## Memory and start of an idle provisioner, beside the Go one
 	@$(CARGO) run --quiet -p bench --bin bench-idle
 
-bench-memory: programs release cluster-programs ## Memory and CPU in a cluster of 20,000 volumes, beside the Go one
+bench-memory: programs release cluster-programs ## Memory and CPU in a cluster of 20,000 volumes, beside the Go one (ONLY=csi-resizer for one program)
 	@$(CARGO) run --quiet -p bench --bin bench-memory
 
 programs:

@@ -1,6 +1,7 @@
 //! `make bench-memory`: what a provisioner, an attacher and a resizer take that start in a cluster of 20,000 volumes and 10,000
-//! pods, their own or another driver's.
+//! pods, their own or another driver's. `ONLY=csi-resizer` measures that one alone.
 
+use std::env;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -55,6 +56,7 @@ async fn main() -> Result<()> {
     say(&format!(
         "{VOLUMES} claims, volumes and attachments, {PODS} pods; one claim or attachment waits when a sidecar starts"
     ));
+    let only = env::var("ONLY").ok();
     let mut cluster = Cluster::start().await?;
     let namespace = cluster.namespace("bench").await?;
     let provisioner = cluster.upstream_provisioner_account(&namespace).await?;
@@ -76,7 +78,7 @@ async fn main() -> Result<()> {
     population.create_pods(&scene.client, &scene.resizer.name, PODS).await?;
     say(&format!("loaded in {}", seconds(loading.elapsed())));
     for (driver, whose) in [(&owner, "its own driver"), (&beside, "another driver")] {
-        for job in JOBS {
+        for job in JOBS.into_iter().filter(|job| only.as_ref().is_none_or(|only| only == job.name)) {
             let ours = scene.measure(Contender::Outrigger, job, driver).await?;
             let theirs = scene.measure(Contender::Go, job, driver).await?;
             report(&format!("{}, all of them of {whose}", job.name), &ours, &theirs);
