@@ -1,6 +1,6 @@
 //! Where the two resizers may differ, and why. Anything else fails, and so does a line that nothing needs.
 
-use crate::differences::{May, Rule, differ, lacks, less};
+use crate::differences::{Rule, differ, lacks, less};
 
 const LIVE: &str = "the one volume is read when its claim is to grow, and volumes are not watched";
 const NO_PODS: &str = "pods are watched when the driver has said that a volume is in use, and not before";
@@ -10,12 +10,6 @@ const ONE_EACH: &str = "the Go resizer's own status writes wake it up, past its 
 const CURE: &str =
     "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
 const IMPOSSIBLE: &str = "a size that cannot be is told, and not written";
-const CONFLICT: &str = "the two controllers of the Go resizer get into each other's way";
-
-/// What Go has there now and then, and ours never.
-const fn now_and_then(scenarios: &'static str, path: &'static str, reason: &'static str) -> Rule {
-    Rule { scenarios, path, may: May::Lack("{"), reason }
-}
 
 pub(super) const RULES: &[Rule] = &[
     differ("*/*", "/requests/get persistentvolumes", LIVE),
@@ -25,8 +19,6 @@ pub(super) const RULES: &[Rule] = &[
     differ("forbidden/kept", "/events/Warning VolumeResizeFailed/texts/0", CURE),
     differ("nothing/volume", "/events/Warning VolumeResizeFailed/texts/0", CURE),
     differ("nothing/volume", "/requests/patch persistentvolumes", IMPOSSIBLE),
-    now_and_then("attributes/grows-and-changes", "/events/Warning VolumeResizeFailed", CONFLICT),
-    now_and_then("attributes/grows-and-changes", "/events/Warning VolumeModifyFailed", CONFLICT),
     less("/calls/*/count", ONE_EACH),
     less("/requests/*/count", ONE_EACH),
     lacks("/requests/*/codes/*", "409", "one at a time works on a claim"),

@@ -92,15 +92,6 @@ impl Life<'_> {
                 node_or_done(scene, FENCE, "2Mi").await?;
             }
             Course::Changes => self.changes(scene, "gold").await?,
-            Course::GrowsAndChanges => {
-                let resources = json!({ "requests": { "storage": "2Mi" } });
-                let class = scene.name("gold");
-                scene
-                    .patch(name, &json!({ "spec": { "resources": resources, "volumeAttributesClassName": class } }))
-                    .await?;
-                self.grown(scene, "2Mi").await?;
-                self.changed(scene, "gold").await?;
-            }
             Course::ClassMissing => self.refused_then_back(scene, "none", "Pending").await?,
             Course::ClassInfeasible => self.refused_then_back(scene, "unknown", "Infeasible").await?,
         }
