@@ -7,6 +7,7 @@ use clap::Parser;
 use controller_runtime::Backoff;
 use sidecar::feature_gates::{Assignments, FeatureGate, FeatureGates, Stage};
 use sidecar::flag_value::{go_int, go_uint};
+use sidecar::go_duration::positive;
 use sidecar::{Exit, GoDuration, StandardArgs};
 
 /// Gates of the Go attacher. `ReleaseLeaderElectionOnExit` has no effect: the lease is always released.
@@ -103,8 +104,4 @@ impl AttacherArgs {
             error_codes: gates.enabled(ERROR_CODE_GATE),
         })
     }
-}
-
-fn positive(flag: &str, value: GoDuration) -> Result<Duration, Exit> {
-    value.positive().ok_or_else(|| Exit::error(format!("{flag} must be more than 0, for example {flag}=10s")))
 }

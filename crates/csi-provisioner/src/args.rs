@@ -6,6 +6,7 @@ use clap::Parser;
 use controller_runtime::Backoff;
 use sidecar::feature_gates::{Assignments, FeatureGate, FeatureGates, Stage};
 use sidecar::flag_value::{go_float, go_int, go_uint};
+use sidecar::go_duration::positive;
 use sidecar::{Exit, GoDuration, StandardArgs};
 use storage_kube::names::{Namespace, NodeName};
 use storage_kube::volume_name::UuidLength;
@@ -220,8 +221,4 @@ impl ProvisionerArgs {
 fn at_least_one(flag: &str, value: u64) -> Result<usize, Exit> {
     let value = usize::try_from(value).ok().filter(|value| *value > 0);
     value.ok_or_else(|| Exit::error(format!("{flag} must be at least 1: with 0 its work is never done")))
-}
-
-fn positive(flag: &str, value: GoDuration) -> Result<Duration, Exit> {
-    value.positive().ok_or_else(|| Exit::error(format!("{flag} must be more than 0, for example {flag}=10s")))
 }

@@ -7,6 +7,7 @@ use clap::Parser;
 use controller_runtime::Backoff;
 use sidecar::feature_gates::{Assignments, FeatureGate, FeatureGates, Stage};
 use sidecar::flag_value::go_int;
+use sidecar::go_duration::positive;
 use sidecar::{Exit, GoDuration, StandardArgs};
 
 /// Gates of the Go resizer. `ReleaseLeaderElectionOnExit` has no effect: the lease is always released.
@@ -106,8 +107,4 @@ impl ResizerArgs {
             discover_attributes_class: gates.set_explicitly(ATTRIBUTES_CLASS_GATE).is_none(),
         })
     }
-}
-
-fn positive(flag: &str, value: GoDuration) -> Result<Duration, Exit> {
-    value.positive().ok_or_else(|| Exit::error(format!("{flag} must be more than 0, for example {flag}=10s")))
 }

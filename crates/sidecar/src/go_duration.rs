@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::Exit;
 use crate::quote::quoted;
 
 /// A signed duration in nanoseconds, as Go flags accept it: some flags give zero and negative values a meaning.
@@ -150,6 +151,14 @@ impl fmt::Display for GoDuration {
         let sign = if self.0 < 0 { "-" } else { "" };
         write!(f, "{sign}{:?}", Duration::from_nanos(self.0.unsigned_abs()))
     }
+}
+
+/// The value of a flag that must be more than 0.
+///
+/// # Errors
+/// The end of the start, which names the flag.
+pub fn positive(flag: &str, value: GoDuration) -> Result<Duration, Exit> {
+    value.positive().ok_or_else(|| Exit::error(format!("{flag} must be more than 0, for example {flag}=10s")))
 }
 
 #[cfg(test)]
