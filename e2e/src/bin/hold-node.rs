@@ -73,7 +73,7 @@ fn tell(line: &str) {
 
 /// The outermost process, on the host.
 fn hold(directory: &Path, name: &str) -> Result<()> {
-    let address = traces::claim_address()?;
+    let address = traces::claim_address(name)?;
     let held = obey(directory, name, address);
     let cleaned =
         [traces::remove_bridge(name), traces::remove_control_groups(name), traces::give_back_address(address)];

@@ -23,23 +23,29 @@ const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Gives the loopback link an address that no other node has: the kubelet refuses 127.0.0.1 as the address of its node.
+/// Its label tells whose it is.
 ///
 /// # Errors
 /// When `ip` is missing, or the system refuses every address.
-pub fn claim_address() -> Result<Ipv4Addr> {
+pub fn claim_address(name: &str) -> Result<Ipv4Addr> {
     let start = RandomState::new().hash_one(std::process::id());
     let mut refused = String::new();
     for offset in 0..254_u64 {
         let last = u8::try_from(start.wrapping_add(offset) % 254)? + 1;
         let [a, b, c] = ADDRESSES;
         let address = Ipv4Addr::new(a, b, c, last);
-        let output = ip(&["addr", "add", &format!("{address}/32"), "dev", "lo"])?;
+        let output = ip(&["addr", "add", &format!("{address}/32"), "dev", "lo", "label", &label(name)])?;
         if output.status.success() {
             return Ok(address);
         }
         String::from_utf8_lossy(&output.stderr).trim().clone_into(&mut refused);
     }
     bail!("no address for the node: {refused}")
+}
+
+/// Of the addresses of a node. A label begins with its link, and has 15 characters at most.
+fn label(name: &str) -> String {
+    format!("lo:{name}")
 }
 
 /// Takes an address away again.
@@ -50,6 +56,17 @@ pub fn give_back_address(address: Ipv4Addr) -> Result<()> {
     let output = ip(&["addr", "del", &format!("{address}/32"), "dev", "lo"])?;
     ensure!(output.status.success(), "cannot remove {address}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
+}
+
+/// Addresses of the node of that name, for tests that look for leftovers. Its address may be another node's by now.
+///
+/// # Errors
+/// When `ip` is missing or fails.
+pub fn addresses(name: &str) -> Result<Vec<String>> {
+    let output = ip(&["-o", "-4", "addr", "show", "label", &label(name)])?;
+    ensure!(output.status.success(), "cannot list addresses: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let lines = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    Ok(lines)
 }
 
 /// Removes a bridge, if it is there.
