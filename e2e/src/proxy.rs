@@ -1,7 +1,8 @@
 //! A faulty way to the API server: an HTTP proxy on loopback between one replica and a cluster.
 //!
-//! A replica gets the proxy's [`kubeconfig`](Proxy::kubeconfig): plain HTTP, with the token of its own account, which
-//! is passed on over TLS. [`fault`](Proxy::fault) makes chosen requests slow, refused or lost until its handle is
+//! A replica gets the proxy's [`kubeconfig`](Proxy::kubeconfig), with the token of its own account, which is passed on.
+//! It is spoken to as by an API server, over TLS and HTTP/2: a request that is cut off loses its stream, not the
+//! connection of all others. [`fault`](Proxy::fault) makes chosen requests slow, refused or lost until its handle is
 //! dropped, [`black_hole`](Proxy::black_hole) makes the whole link silent, [`cut`](Proxy::cut) resets its connections.
 //! [`exchanges`](Proxy::exchanges) tells what was asked and when, [`terms`](Proxy::terms) when its replica led.
 //!
@@ -11,6 +12,7 @@ mod answer;
 mod link;
 mod request;
 mod rules;
+mod tls;
 
 use std::{
     net::Ipv4Addr,
@@ -21,9 +23,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
-use http::{Response, StatusCode, header};
+use csi_client::SocketTasks;
+use http::{Response, StatusCode, Version, header};
 use http_body_util::{BodyExt as _, Full, Limited, combinators::UnsyncBoxBody};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use hyper_util::rt::TokioIo;
 use kube::{
     client::Body,
@@ -37,6 +40,7 @@ use tokio::{
     sync::{oneshot, watch},
     task::JoinSet,
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -153,13 +157,17 @@ impl Proxy {
         });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let directory = crate::temporary_directory("proxy")?;
+        let identity = tls::identity()?;
+        let authority = directory.path().join("ca.crt");
+        std::fs::write(&authority, identity.authority).context("cannot write the authority of a proxy")?;
         for cluster in file.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
-            cluster.server = Some(format!("http://{}", listener.local_addr()?));
-            cluster.certificate_authority = None;
+            cluster.server = Some(format!("https://{}", listener.local_addr()?));
+            cluster.certificate_authority = Some(authority.to_string_lossy().into_owned());
+            cluster.certificate_authority_data = None;
         }
         let kubeconfig = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, serde_json::to_vec(&file)?).context("cannot write the kubeconfig of a proxy")?;
-        let accepting = JoinSet::from_iter([accept(listener, Arc::clone(&state))]);
+        let accepting = JoinSet::from_iter([accept(listener, identity.acceptor, Arc::clone(&state))]);
         Ok(Self { state, kubeconfig, _directory: directory, _accepting: accepting })
     }
 
@@ -245,7 +253,7 @@ impl Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<State>) {
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, state: Arc<State>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -258,22 +266,27 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
             number = *accepted;
             *accepted += 1;
         });
-        connections.spawn(serve(stream, number, Arc::clone(&state)));
+        connections.spawn(serve(stream, number, acceptor.clone(), Arc::clone(&state)));
     }
 }
 
-async fn serve(stream: TcpStream, number: u64, state: Arc<State>) {
+async fn serve(stream: TcpStream, number: u64, acceptor: TlsAcceptor, state: Arc<State>) {
     // However the connection ends here, its client learns of it by a reset.
     let _ = (stream.set_nodelay(true), stream.set_zero_linger());
     let cut = state.connections.lock().clone();
     let wire = Wire::new(stream, number, state.link.subscribe());
-    let service = service_fn(|request| exchange(request, Arc::clone(&state)));
-    let served = http1::Builder::new().serve_connection(TokioIo::new(wire), service);
+    let answers = SocketTasks::new();
+    let served = async {
+        let stream = acceptor.accept(wire).await.map_err(Error::from)?;
+        let service = service_fn(move |request| exchange(request, Arc::clone(&state)));
+        let served = http2::Builder::new(answers.executor()).serve_connection(TokioIo::new(stream), service);
+        served.await.map_err(Error::from)
+    };
     // Errors are how clients that were killed or gave up leave.
     let _ = cut.run_until_cancelled(served).await;
 }
 
-/// One request and its answer; an error closes the connection.
+/// One request and its answer; an error ends its stream.
 async fn exchange(request: http::Request<Incoming>, state: Arc<State>) -> Result<Reply, Error> {
     let (mut parts, body) = request.into_parts();
     let body = Limited::new(body, LARGEST_REQUEST).collect().await?.to_bytes();
@@ -281,6 +294,7 @@ async fn exchange(request: http::Request<Incoming>, state: Arc<State>) -> Result
     let number = state.note(&asked, &body);
     let fault = state.rules.hit(&asked);
     parts.headers.remove(header::HOST);
+    parts.version = Version::HTTP_11;
     let request = http::Request::from_parts(parts, Body::from(body.to_vec()));
     match fault.map(|hit| hit.fault) {
         Some(Fault::Cut) => return Err("cut".into()),

@@ -3,7 +3,8 @@
 //! A transport of our own (`transport.rs`: `credentials.rs`, `tls.rs`) below kube's client, with a layer `Timeouts`: an answer
 //! must begin within the timeout and, unless it is a watch, also end within it. A watch may live as long as it asked for
 //! (`timeoutSeconds`) and a little longer: one that outlives this sits on a dead connection. Dead connections are found this way and not
-//! by TCP keepalive, which says nothing of a server that hangs.
+//! by TCP keepalive, which says nothing of a server that hangs: after a request that got no answer in time, the next one has
+//! a new connection. So it has after one whose sender the server did not know.
 
 pub(crate) mod overload;
 
@@ -20,8 +21,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use kube::client::Body;
 use tokio::time::{Instant, Sleep};
 use tower::{BoxError, Layer, Service};
@@ -156,8 +158,9 @@ where
         self.inner.poll_ready(context).map_err(Into::into)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let limit = self.limit;
+        let connection = capture_connection(&mut request);
         let sent = Instant::now();
         let whole = body_limit(request.uri().query(), limit);
         let late = RequestTimeout {
@@ -169,13 +172,19 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let Ok(answer) = tokio::time::timeout_at(sent + limit, answer).await else {
+                leave(&connection);
                 return Err(late.into());
             };
+            let answer = answer.map_err(Into::into)?;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                // Its client certificate may have expired: a new connection shows the one there is now.
+                leave(&connection);
+            }
             let deadline = whole.map(|whole| {
                 let late = RequestTimeout { awaited: "the end of the answer", limit: whole, ..late };
-                (Box::pin(tokio::time::sleep_until(sent + whole)), late)
+                BodyDeadline { sleep: Box::pin(tokio::time::sleep_until(sent + whole)), late, connection }
             });
-            Ok(answer.map_err(Into::into)?.map(|inner| TimedBody { inner, deadline }))
+            Ok(answer.map(|inner| TimedBody { inner, deadline }))
         })
     }
 }
@@ -195,9 +204,22 @@ fn body_limit(query: Option<&str>, limit: Duration) -> Option<Duration> {
     Some(limit.max(Duration::from_secs(seconds)) + WATCH_GRACE)
 }
 
+/// No other request shall share this connection any more.
+fn leave(connection: &CaptureConnection) {
+    if let Some(connection) = &*connection.connection_metadata() {
+        connection.poison();
+    }
+}
+
 pub(crate) struct TimedBody<B> {
     inner: B,
-    deadline: Option<(Pin<Box<Sleep>>, RequestTimeout)>,
+    deadline: Option<BodyDeadline>,
+}
+
+struct BodyDeadline {
+    sleep: Pin<Box<Sleep>>,
+    late: RequestTimeout,
+    connection: CaptureConnection,
 }
 
 impl<B> HttpBody for TimedBody<B>
@@ -215,8 +237,11 @@ where
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let Some((sleep, late)) = &mut self.deadline else { return Poll::Pending };
-        sleep.as_mut().poll(context).map(|()| Some(Err(late.clone().into())))
+        let Some(BodyDeadline { sleep, late, connection }) = &mut self.deadline else { return Poll::Pending };
+        sleep.as_mut().poll(context).map(|()| {
+            leave(connection);
+            Some(Err(late.clone().into()))
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -24,6 +24,8 @@ impl Sockets {
     pub(super) fn new() -> Self {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
+        // Requests share a connection: none is to wait until another's packet is acknowledged.
+        connector.set_nodelay(true);
         Self(connector)
     }
 }

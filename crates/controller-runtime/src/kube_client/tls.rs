@@ -25,6 +25,9 @@ use super::credentials::Credentials;
 /// How long files are believed.
 const BELIEVED: Duration = Duration::from_mins(1);
 
+/// What the server may choose from (ALPN), the better first. A proxy in between may know HTTP/1.1 alone.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
 /// Where the certificate authorities come from.
 enum Authorities {
     /// Of the configuration; as DER.
@@ -174,10 +177,12 @@ impl Tls {
             }
             builder.with_root_certificates(store)
         };
-        match &material.identity {
-            Some((chain, key)) => builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(unusable),
-            None => Ok(builder.with_no_client_auth()),
-        }
+        let mut config = match &material.identity {
+            Some((chain, key)) => builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(unusable)?,
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        Ok(config)
     }
 }
 

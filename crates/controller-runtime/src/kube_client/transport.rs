@@ -1,5 +1,8 @@
 //! The way a request goes: base URL, headers, credentials, then a pooled connection over TCP and TLS.
 //!
+//! Over TLS it is HTTP/2 where the server offers that, as API servers do: requests and watches share one connection. Else
+//! each request under way has its own.
+//!
 //! kube has such a stack as well; with it comes the code of every way to log in that ever was, which would be a tenth of
 //! a program.
 
@@ -14,7 +17,7 @@ use http::{Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
 use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 
@@ -26,6 +29,17 @@ use super::tls::Tls;
 /// Bytes read at once, as many as a TLS record has at most. Left to itself hyper's buffer grows to 400 kB during a list, is
 /// made anew for each read, and stays large.
 const READ_BUFFER: usize = 16 << 10;
+
+/// Bytes of one answer that HTTP/2 lets the server send before they are read.
+const WINDOW: u32 = 256 << 10;
+/// And of all answers on one connection. More than all watches and requests of a process can leave unread: those that
+/// nobody reads yet must not hold up the others.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// A connection with requests under way is asked for a sign of life this often, as client-go does...
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// ...and given up, with all its requests, when none has come for so long.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
@@ -43,7 +57,14 @@ pub(super) fn transport(
     let credentials = Arc::new(Credentials::of(&config.auth_info)?);
     let tls = Tls::of(config, credentials.clone())?;
     let connector = Connector { tls: Arc::new(tls), limit: connect_limit };
-    let client = Client::builder(TokioExecutor::new()).http1_read_buf_exact_size(READ_BUFFER).build(connector);
+    let client = Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http1_read_buf_exact_size(READ_BUFFER)
+        .http2_initial_stream_window_size(WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .build(connector);
     let headers = config
         .extra_headers_layer()
         .map_err(|source| ClientError::Headers { server: config.cluster_url.clone(), source: Box::new(source) })?;
@@ -114,3 +135,6 @@ async fn connect(tls: &Tls, server: Uri) -> Result<MaybeHttpsStream<Socket>, Box
     let mut https = HttpsConnector::new(Sockets::new(), tls.config().await?, true, tls.server_name());
     https.call(server).await
 }
+
+#[cfg(test)]
+mod tests;

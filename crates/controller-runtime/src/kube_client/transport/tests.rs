@@ -1,0 +1,126 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http_body_util::Full;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::super::{RequestTimeout, client};
+use super::*;
+
+/// Of requests that are never answered.
+const SILENT: &str = "/silent";
+/// Of requests whose sender is not known.
+const UNKNOWN: &str = "/unknown";
+
+/// An API server that offers HTTP/2. Dropped, it is gone.
+struct Server {
+    config: kube::Config,
+    /// How many it has accepted.
+    connections: Arc<AtomicUsize>,
+    _serving: JoinSet<()>,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let mut tls = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let mut config = kube::Config::new(url.parse().unwrap());
+        config.root_cert = Some(vec![authority.der().to_vec()]);
+        let connections = Arc::<AtomicUsize>::default();
+        let accepting = accept(listener, TlsAcceptor::from(Arc::new(tls)), connections.clone());
+        Self { config, connections, _serving: JoinSet::from_iter([accepting]) }
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, connections: Arc<AtomicUsize>) {
+    let mut serving = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        connections.fetch_add(1, Ordering::SeqCst);
+        let accepted = acceptor.accept(stream);
+        serving.spawn(async move {
+            let Ok(stream) = accepted.await else { return };
+            let service = service_fn(async |request: Request<Incoming>| {
+                if request.uri().path() == SILENT {
+                    std::future::pending::<()>().await;
+                }
+                let mut answer = Response::new(Full::new(bytes::Bytes::from(format!("{:?}", request.version()))));
+                if request.uri().path() == UNKNOWN {
+                    *answer.status_mut() = StatusCode::UNAUTHORIZED;
+                }
+                Ok::<_, std::convert::Infallible>(answer)
+            });
+            // The client leaves as it likes.
+            let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn get(client: &kube::Client, path: &str) -> Result<String, kube::Error> {
+    client.request_text(Request::get(path).body(Vec::new()).unwrap()).await
+}
+
+#[tokio::test]
+async fn requests_share_a_connection_where_the_server_speaks_http_2() {
+    let server = Server::start().await;
+    let client = client(&server.config, Duration::from_secs(30)).unwrap();
+    assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
+    let silent = (0..20).map(|_| get(&client, SILENT));
+    let silent = futures_util::future::join_all(silent);
+    tokio::select! {
+        _ = silent => panic!("never answered"),
+        answer = get(&client, "/") => assert_eq!(answer.unwrap(), "HTTP/2.0"),
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn after_a_request_without_an_answer_the_next_has_a_new_connection() {
+    let server = Server::start().await;
+    let client = client(&server.config, Duration::from_secs(2)).unwrap();
+    assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
+    let error = get(&client, SILENT).await.unwrap_err();
+    let kube::Error::Service(cause) = &error else { panic!("{error:?}") };
+    assert!(cause.is::<RequestTimeout>(), "{error:?}");
+    assert_eq!(server.connections(), 1);
+    assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_sender_who_is_not_known_any_more_introduces_itself_again() {
+    let server = Server::start().await;
+    let client = client(&server.config, Duration::from_secs(30)).unwrap();
+    assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
+    get(&client, UNKNOWN).await.unwrap_err();
+    assert_eq!(server.connections(), 1);
+    assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
+    assert_eq!(server.connections(), 2);
+}
