@@ -89,7 +89,7 @@ async fn main() -> Result<()> {
 
 impl Scene {
     async fn measure(&self, contender: Contender, job: Job, driver: &Driver) -> Result<Figures> {
-        let waiting = format!("waits-{}-{}", driver.name(), contender.name().to_lowercase());
+        let waiting = format!("waits-{}-{}-{}", job.name, driver.name(), contender.name().to_lowercase());
         let account = match job.role {
             Role::Provisioner => &self.provisioner,
             Role::Attacher => &self.attacher,
