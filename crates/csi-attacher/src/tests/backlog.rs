@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fake_driver::{Rpc, Step};
+use tracing::Level;
 
 use super::objects::{attachment_of, node, volume_named};
 use super::scene::{Config, Scene, config};
@@ -11,9 +12,7 @@ use super::secrets::Lines;
 /// Half an hour of waiting must not be silent.
 #[tokio::test(start_paused = true)]
 async fn d7_work_that_waits_for_long_is_told_once_a_minute() {
-    let lines = Lines::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (lines, _guard) = Lines::capture(Level::INFO);
     let scene = Scene::with(Config { worker_threads: 1, ..config() }, |_| ()).await;
     scene.add_node(node("node1", "nodeID1"));
     scene.driver.script_always(Rpc::ControllerPublishVolume, || Step::answer().after(Duration::from_secs(14)));

@@ -1,13 +1,15 @@
 //! Secrets are for the driver alone.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fake_driver::{Rpc, Step};
 use parking_lot::Mutex;
 use serde_json::json;
 use tonic::Code;
+use tracing::subscriber::DefaultGuard;
+use tracing::{Dispatch, Level};
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::objects::{attachment, node, secret, volume, with};
@@ -18,6 +20,16 @@ use super::scene::{Scene, config};
 pub(super) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
+    /// Everything up to this level that this thread logs while the guard is there.
+    pub(super) fn capture(level: Level) -> (Self, DefaultGuard) {
+        // With a single subscriber in the process, a call site first reached by a thread without one is switched off for all.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Dispatch::new(tracing_subscriber::registry()));
+        let lines = Self::default();
+        let subscriber = tracing_subscriber::fmt().with_max_level(level).with_writer(lines.clone()).with_ansi(false);
+        (lines, tracing::subscriber::set_default(subscriber.finish()))
+    }
+
     pub(super) fn text(&self) -> String {
         String::from_utf8(self.0.lock().clone()).unwrap()
     }
@@ -45,10 +57,7 @@ impl<'a> MakeWriter<'a> for Lines {
 /// At the most talkative level, over calls that fail and calls that succeed.
 #[tokio::test(start_paused = true)]
 async fn no_secret_is_in_a_log_line_a_status_or_a_write() {
-    let lines = Lines::default();
-    let all = tracing::Level::TRACE;
-    let subscriber = tracing_subscriber::fmt().with_max_level(all).with_writer(lines.clone()).with_ansi(false).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (lines, _guard) = Lines::capture(Level::TRACE);
     let scene = Scene::with(config(), |_| ()).await;
     let reference = json!({ "controllerPublishSecretRef": { "namespace": "default", "name": "secret" } });
     scene.add_secret(secret("secret", json!({ "password": "aHVudGVyMg==" })));
