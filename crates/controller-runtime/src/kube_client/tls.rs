@@ -212,7 +212,10 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, ClientError> {
     std::fs::read(path).map_err(|source| ClientError::Unreadable { path: path.clone(), source })
 }
 
-fn pair(certificate: &[u8], key: &[u8]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ClientError> {
+pub(super) fn pair(
+    certificate: &[u8],
+    key: &[u8],
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ClientError> {
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|error| ClientError::Certificate(format!("the client key is no key in PEM: {error}")))?;
     Ok((certificates(certificate)?, key))
@@ -274,4 +277,4 @@ impl ServerCertVerifier for Anybody {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -13,22 +13,22 @@ use serde_json::json;
 use super::super::client;
 use super::*;
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(in crate::kube_client) type Authority = CertifiedIssuer<'static, KeyPair>;
 
-fn authority() -> Authority {
+pub(in crate::kube_client) fn authority() -> Authority {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// Certificate and key for a name, as PEM.
-fn issue(authority: &Authority, name: &str) -> (String, String) {
+pub(in crate::kube_client) fn issue(authority: &Authority, name: &str) -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, authority).unwrap();
     (certificate.pem(), key.serialize_pem())
 }
 
-fn provider() {
+pub(in crate::kube_client) fn provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -63,7 +63,7 @@ fn serve(authority: &Authority, name: &str) -> http::Uri {
     url.parse().unwrap()
 }
 
-fn trusting(url: &http::Uri, authority: &Authority) -> kube::Config {
+pub(in crate::kube_client) fn trusting(url: &http::Uri, authority: &Authority) -> kube::Config {
     let mut config = kube::Config::new(url.clone());
     config.root_cert = Some(vec![authority.der().to_vec()]);
     config

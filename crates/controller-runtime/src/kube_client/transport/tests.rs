@@ -6,13 +6,13 @@ use http_body_util::Full;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::super::tls::pair;
+use super::super::tls::tests::{authority, issue, provider, trusting};
 use super::super::{RequestTimeout, client};
 use super::*;
 
@@ -31,24 +31,16 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let certificate =
-            CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let mut tls = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .unwrap();
+        provider();
+        let authority = authority();
+        let (certificate, key) = issue(&authority, "127.0.0.1");
+        let (chain, key) = pair(certificate.as_bytes(), key.as_bytes()).unwrap();
+        let mut tls = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();
         tls.alpn_protocols = vec![b"h2".to_vec()];
 
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
-        let mut config = kube::Config::new(url.parse().unwrap());
-        config.root_cert = Some(vec![authority.der().to_vec()]);
+        let config = trusting(&url.parse().unwrap(), &authority);
         let connections = Arc::<AtomicUsize>::default();
         let accepting = accept(listener, TlsAcceptor::from(Arc::new(tls)), connections.clone());
         Self { config, connections, _serving: JoinSet::from_iter([accepting]) }
