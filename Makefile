@@ -6,7 +6,7 @@ PROGRAMS := $(SIDECARS) -p local-driver -p e2e
 STATIC := $(shell uname -m)-unknown-linux-musl
 STATIC_GLIBC := $(shell uname -m)-unknown-linux-gnu
 
-.PHONY: help demo test test-fast test-cluster lint fmt release bench-attach bench-capacity bench-idle bench-memory programs cluster-programs
+.PHONY: help demo test test-fast test-cluster lint fmt release bench-attach bench-capacity bench-idle bench-memory function-order programs cluster-programs
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -37,7 +37,7 @@ release: ## The static programs that people run (about 10 minutes the first time
 		$(CARGO) build --release --target $(STATIC) $(SIDECARS); \
 	else \
 		echo 'Without the target $(STATIC): a static program with glibc'; \
-		RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --target $(STATIC_GLIBC) $(SIDECARS); \
+		RUSTFLAGS='-C target-feature=+crt-static -C strip=symbols' $(CARGO) build --release --target $(STATIC_GLIBC) $(SIDECARS); \
 	fi
 
 bench-attach: programs release cluster-programs ## A thousand volumes attached, and detaches in the way, beside the Go attacher
@@ -51,6 +51,11 @@ bench-idle: programs release cluster-programs ## Memory and start of an idle pro
 
 bench-memory: programs release cluster-programs ## Memory and CPU in a cluster of 20,000 volumes, beside the Go one (ONLY=csi-resizer for one program)
 	@$(CARGO) run --quiet -p bench --bin bench-memory
+
+function-order: programs cluster-programs ## Record anew which functions of the release builds run (needs qemu-user)
+	@CARGO_TARGET_DIR=target/with-symbols KEEP_SYMBOLS=1 $(MAKE) --no-print-directory release
+	@$(CARGO) run --quiet -p bench --bin function-order -- target/with-symbols/$(STATIC)/release
+	@$(CARGO) clean --quiet --release --target $(STATIC) $(SIDECARS) # which are linked in the old order
 
 programs:
 	@echo 'Building our programs (about 5 minutes the first time)'

@@ -74,6 +74,14 @@ impl Program {
         self
     }
 
+    /// Starts it through another program, which gets the path of this one before its arguments.
+    #[must_use]
+    pub fn through(mut self, launcher: &str) -> Self {
+        let path = std::mem::replace(&mut self.path, launcher.into());
+        self.arguments.insert(0, path.into());
+        self
+    }
+
     /// Starts it in the mount namespace of a node.
     #[must_use]
     pub fn in_mounts(mut self, mounts: &MountNamespace) -> Self {

@@ -74,7 +74,10 @@ impl Settings {
     }
 
     /// The same with another executable; `name` is for messages and its log.
-    pub(crate) fn of(name: &str, executable: PathBuf, kubeconfig: &Path, csi_address: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When its directory cannot be made or there is no port.
+    pub fn of(name: &str, executable: PathBuf, kubeconfig: &Path, csi_address: &str) -> Result<Self> {
         let directory = crate::temporary_directory("sidecar")?;
         let port = Port::claim()?;
         let program = Program::new(name, executable, directory.path())
@@ -107,6 +110,13 @@ impl Settings {
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.program = self.program.environment(name, value);
+        self
+    }
+
+    /// Changes how the program is started.
+    #[must_use]
+    pub fn map(mut self, change: impl FnOnce(Program) -> Program) -> Self {
+        self.program = change(self.program);
         self
     }
 

@@ -23,6 +23,7 @@ use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 
 use super::ClientError;
 use super::credentials::Credentials;
+use super::gathered::Gathered;
 use super::socket::{Socket, Sockets};
 use super::tls::Tls;
 
@@ -110,7 +111,7 @@ struct Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<Socket>;
+    type Response = Gathered<MaybeHttpsStream<Socket>>;
     type Error = BoxError;
     type Future = Answer<Self::Response>;
 
@@ -123,7 +124,8 @@ impl Service<Uri> for Connector {
         Box::pin(async move {
             let name = server.to_string();
             let connected = tokio::time::timeout(limit, connect(&tls, server)).await;
-            connected.unwrap_or_else(|_| Err(ClientError::NotConnected { server: name, limit }.into()))
+            let late = |_| Err(ClientError::NotConnected { server: name, limit }.into());
+            connected.unwrap_or_else(late).map(Gathered::new)
         })
     }
 }
