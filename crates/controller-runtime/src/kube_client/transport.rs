@@ -15,6 +15,7 @@ use http::header::AUTHORIZATION;
 use http::uri::Scheme;
 use http::{Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
+use hyper::rt::Executor;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -58,7 +59,7 @@ pub(super) fn transport(
     let credentials = Arc::new(Credentials::of(&config.auth_info)?);
     let tls = Tls::of(config, credentials.clone())?;
     let connector = Connector { tls: Arc::new(tls), limit: connect_limit };
-    let client = Client::builder(TokioExecutor::new())
+    let client = Client::builder(BoxingExecutor(TokioExecutor::new()))
         .timer(TokioTimer::new())
         .http1_read_buf_exact_size(READ_BUFFER)
         .http2_initial_stream_window_size(WINDOW)
@@ -70,6 +71,18 @@ pub(super) fn transport(
         .extra_headers_layer()
         .map_err(|source| ClientError::Headers { server: config.cluster_url.clone(), source: Box::new(source) })?;
     Ok(config.base_uri_layer().layer(headers.layer(Authorized { client, credentials })))
+}
+
+/// Runs what HTTP/2 needs to move bytes. A request has a task of several kilobytes, which would be copied at each step to the
+/// scheduler.
+#[derive(Clone)]
+struct BoxingExecutor(TokioExecutor);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for BoxingExecutor {
+    fn execute(&self, task: F) {
+        let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(task);
+        self.0.execute(task);
+    }
 }
 
 /// Gives each request its credentials.

@@ -1,5 +1,7 @@
 //! The tasks that HTTP/2 needs to move bytes on sockets.
 
+use std::pin::Pin;
+
 use hyper::rt::Executor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -49,6 +51,8 @@ impl SocketTasks {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for SocketExecutor {
     fn execute(&self, task: F) {
+        // Each call has one of several kilobytes, which would be copied at each step to the scheduler.
+        let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(task);
         let stopped = self.stop.clone().run_until_cancelled_owned(task);
         self.tasks.spawn(async move {
             stopped.await;
