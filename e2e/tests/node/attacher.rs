@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use e2e::pod::Created;
 use e2e::scene::PATIENCE;
 use e2e::site::{CAPABILITIES, NODE};
-use e2e::{Pod, Site};
+use e2e::{Pod, Site, eventually};
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -115,6 +115,11 @@ async fn the_volume_is_detached_when_the_attacher_is_killed_while_the_driver_unp
         assert!(!attachments[0].finalizers().is_empty(), "it stays until the driver has said that it is detached");
         site.start_attacher_with(&SHORT_LEASE).await?;
         detached_whole(&site).await?;
+        // The driver ends what it has begun for the one that was killed, and would take the volume from the next pod.
+        eventually("both calls to have ended", PATIENCE, async || {
+            Ok((site.codes("ControllerUnpublishVolume")?.len() == 2).then_some(()))
+        })
+        .await?;
         read_by_another(&site).await?;
         assert_eq!(site.codes("ControllerPublishVolume")?, ["OK", "OK"], "once for each pod");
     }
