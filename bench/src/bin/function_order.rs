@@ -86,12 +86,13 @@ impl Recorder {
         for number in 0..TIMES {
             scene.claim(&name(number), &json!({})).await?;
         }
+        let mut volumes = Vec::new();
         for number in 0..TIMES {
-            let volume = scene.bound(&name(number)).await?;
+            volumes.push(scene.bound(&name(number)).await?);
             scene.delete_claim(&name(number)).await?;
-            if number + 1 == TIMES {
-                scene.gone(&volume).await?;
-            }
+        }
+        for volume in &volumes {
+            scene.gone(volume).await?;
         }
         leader.process().stop().await.map(drop)
     }
