@@ -159,7 +159,7 @@ impl Life<'_> {
                 scene.attachments().patch(&scene.name(name), &PatchParams::default(), &patch).await?;
             }
             Course::Lost => {
-                scene.calls.unpublish(&self.handle, &node_id(name)).await?;
+                self.lose(scene).await?;
                 eventually("the volume to be published again", PATIENCE, async || {
                     Ok((!scene.published_to(&self.handle)?.is_empty()).then_some(()))
                 })
@@ -172,11 +172,18 @@ impl Life<'_> {
                 .await?;
                 fence(scene).await?;
             }
-            Course::LostUnseen => scene.calls.unpublish(&self.handle, &node_id(name)).await?,
+            Course::LostUnseen => self.lose(scene).await?,
             _ => {}
         }
         self.see("published", json!(scene.published_to(&self.handle)?));
         Ok(())
+    }
+
+    /// The backend loses the publication. The Go attacher may publish what it has just attached once more, which would look as
+    /// if it had noticed the loss: it has done that first.
+    async fn lose(&self, scene: &AttachScene) -> Result<()> {
+        fence(scene).await?;
+        scene.calls.unpublish(&self.handle, &node_id(self.scenario.name)).await
     }
 
     async fn cure(&self, scene: &AttachScene, missing: Missing) -> Result<()> {
