@@ -1,9 +1,9 @@
 //! Per-key exponential backoff: how long a key that has failed `n` times waits before it is tried again.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
+use foldhash::HashMap;
 /// The curve of a queue's backoff: `base · 2^failures`, never above `max`, without jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
@@ -38,7 +38,7 @@ pub(crate) struct RateLimiter<K> {
 
 impl<K: Eq + Hash> RateLimiter<K> {
     pub(crate) fn new(backoff: Backoff) -> Self {
-        Self { backoff, failures: HashMap::new() }
+        Self { backoff, failures: HashMap::default() }
     }
 
     /// Counts one more failure of `key` and says how long it has to wait.
@@ -53,7 +53,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
         self.failures.remove(key);
         if self.failures.is_empty() {
             // The table a burst of failures grew is given back.
-            self.failures = HashMap::new();
+            self.failures = HashMap::default();
         }
     }
 

@@ -1,9 +1,10 @@
 //! Where each key of a queue is. Plain data: the clock is handed in and waking workers is left to the caller.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use tokio::time::Instant;
 
 use super::Lane;
@@ -57,7 +58,7 @@ pub(super) struct State<K> {
 impl<K> Default for State<K> {
     fn default() -> Self {
         Self {
-            places: HashMap::new(),
+            places: HashMap::default(),
             urgent: VecDeque::new(),
             ordinary: VecDeque::new(),
             delays: BTreeMap::new(),
@@ -170,7 +171,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             Next::Rest => {
                 self.places.remove(key);
                 if self.places.is_empty() && self.places.capacity() > KEEP_CAPACITY {
-                    self.places = HashMap::new();
+                    self.places = HashMap::default();
                 }
                 Effect::Nothing
             }

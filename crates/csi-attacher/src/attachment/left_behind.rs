@@ -4,10 +4,10 @@
 //! By the attachment's name: one made anew under it is about the same volume and node, and its runs never overlap with those
 //! of the first. Whatever settles the new one settles the old.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use controller_runtime::Outcome;
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use storage_kube::names::AttachmentName;
 use tracing::{debug, error, info};
@@ -47,7 +47,7 @@ impl LeftBehind {
         let mut sent = self.sent.lock();
         sent.remove(name);
         if sent.is_empty() {
-            *sent = HashMap::new();
+            *sent = HashMap::default();
         }
     }
 

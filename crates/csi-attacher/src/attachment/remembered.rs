@@ -1,8 +1,8 @@
 //! What a term remembers of its own work on attachments, by UID: an attachment made anew has the same name.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use storage_kube::uid::Uid;
 
@@ -107,7 +107,7 @@ impl Remembered {
         let mut all = self.attachments.lock();
         all.remove(uid);
         if all.is_empty() {
-            *all = HashMap::new();
+            *all = HashMap::default();
         }
     }
 
@@ -123,7 +123,7 @@ impl Remembered {
         if memory.is_empty() {
             all.remove(uid);
             if all.is_empty() {
-                *all = HashMap::new();
+                *all = HashMap::default();
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Attachments whose node is not known to the driver yet, by node: its `CSINode` event wakes them.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use storage_kube::names::{AttachmentName, NodeName};
 use tokio::time::Instant;

@@ -1,8 +1,8 @@
 //! What this term has made of volumes, until the cache shows it; and whose turn it is to patch one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use storage_kube::names::VolumeName;
 use tokio::sync::OwnedMutexGuard;
@@ -40,7 +40,7 @@ impl OwnPatches {
         if answers.get(name).is_some_and(|answer| !needed(answer)) {
             answers.remove(name);
             if answers.is_empty() {
-                *answers = HashMap::new();
+                *answers = HashMap::default();
             }
         }
     }
