@@ -11,17 +11,16 @@
 use std::error::Error as _;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
-use http::{Method, Request, Response};
+use http::{Method, Request};
 use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tower::{BoxError, Service};
 
-use crate::kube_client::overload;
+use crate::kube_client::{Answer, ApiServer, overload};
 
 /// Refusal of a write because the leader term is over or its lease is about to run out.
 ///
@@ -116,14 +115,14 @@ impl Gate {
         *state
     }
 
-    /// `client` with this gate in front of it: POST, PUT, PATCH and DELETE pass only while the gate is open, everything
-    /// else always. A refusal is recognised with [`gate_closed`].
+    /// A client of `server` with this gate in front of it: POST, PUT, PATCH and DELETE pass only while the gate is open,
+    /// everything else always. A refusal is recognised with [`gate_closed`].
     ///
     /// An overloaded API server is waited for as long as it asks, up to 30 s a request, and asked again. The gate is asked
     /// before each step of a write, so one that waits for its connection or for the next try is given up as well.
-    pub fn client(&self, client: &kube::Client) -> kube::Client {
-        let namespace = client.default_namespace().to_owned();
-        kube::Client::new(Gated { client: client.clone(), gate: self.clone() }, namespace)
+    pub fn client(&self, server: &ApiServer) -> kube::Client {
+        let gate = self.clone();
+        server.behind(move |server, request| send(gate.clone(), server, request)).client()
     }
 }
 
@@ -145,36 +144,19 @@ pub fn gate_closed(error: &kube::Error) -> bool {
     false
 }
 
-struct Gated {
-    client: kube::Client,
-    gate: Gate,
-}
-
-impl Service<Request<Body>> for Gated {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
+fn send(gate: Gate, server: ApiServer, request: Request<Body>) -> Answer {
+    if !is_write(request.method()) {
+        return Box::pin(overload::send(server, request));
     }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let client = self.client.clone();
-        if !is_write(request.method()) {
-            return Box::pin(async move { Ok(overload::send(&client, request).await?) });
-        }
-        let gate = self.gate.clone();
-        Box::pin(async move {
-            let mut answer = pin!(overload::send(&client, request));
-            // Connecting can take seconds, and the request is written by a poll: hence before every poll.
-            poll_fn(|context| match gate.check() {
-                Err(closed) => Poll::Ready(Err(closed.into())),
-                Ok(()) => answer.as_mut().poll(context).map_err(BoxError::from),
-            })
-            .await
+    Box::pin(async move {
+        let mut answer = pin!(overload::send(server, request));
+        // Connecting can take seconds, and the request is written by a poll: hence before every poll.
+        poll_fn(|context| match gate.check() {
+            Err(closed) => Poll::Ready(Err(closed.into())),
+            Ok(()) => answer.as_mut().poll(context),
         })
-    }
+        .await
+    })
 }
 
 fn is_write(method: &Method) -> bool {

@@ -8,6 +8,7 @@
 
 pub(crate) mod overload;
 
+mod api_server;
 mod credentials;
 mod exec_plugin;
 mod gathered;
@@ -28,6 +29,8 @@ use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection}
 use kube::client::Body;
 use tokio::time::{Instant, Sleep};
 use tower::{BoxError, Layer, Service};
+
+pub use api_server::{Answer, AnswerBody, ApiServer};
 
 /// How much longer than its `timeoutSeconds` a watch may live before its connection is taken for dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
@@ -103,16 +106,12 @@ pub struct RequestTimeout {
     limit: Duration,
 }
 
-/// A client for `config` without retries. `timeout` bounds connecting, the time until the answer begins and,
-/// except for watches, until it is complete. Must be called inside a tokio runtime.
+/// A client for `config` without retries, see [`ApiServer::of`].
 ///
 /// # Errors
 /// When the configuration is not usable.
 pub fn client(config: &kube::Config, timeout: Duration) -> Result<kube::Client, ClientError> {
-    let connect_limit = config.connect_timeout.map_or(timeout, |limit| limit.min(timeout));
-    let transport = transport::transport(config, connect_limit)?;
-    let timed = Timeouts { limit: timeout }.layer(transport);
-    Ok(kube::Client::new(timed, config.default_namespace.clone()))
+    Ok(ApiServer::of(config, timeout)?.client())
 }
 
 /// Makes clients of `config` introduce themselves as `agent`.
@@ -140,6 +139,7 @@ impl<S> Layer<S> for Timeouts {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Timed<S> {
     inner: S,
     limit: Duration,

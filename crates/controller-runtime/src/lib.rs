@@ -35,5 +35,6 @@ pub use worker::{Outcome, run_lane, run_workers};
 pub use events::{EventKind, EventRecorder, EventWriter};
 pub use gate::{Gate, GateClosed, gate_closed};
 pub use informer::Error as InformerError;
+pub use kube_client::ApiServer;
 pub use leader_election::{Election, Health, LeadError, LeaseClients, lead, lease_name};
 pub use term::Term;

@@ -75,10 +75,10 @@ fn process(config: &Config, started: Started<'_>, metrics: AttacherMetrics) -> P
         tracing::info!(driver = %settings.driver, "the driver does not attach volumes: attachments are only marked as attached");
     }
     Process {
-        caches: Arc::new(Caches::start(&settings, config.resync, &started.client, started.tasks)),
+        caches: Arc::new(Caches::start(&settings, config.resync, &started.api_server.client(), started.tasks)),
         settings,
         driver: started.driver,
-        client: started.client,
+        api_server: started.api_server,
         queue_metrics: started.queue_metrics,
         metrics,
         elects: started.elects,

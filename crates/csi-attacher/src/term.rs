@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use controller_runtime::{InformerError, Lane, Term, WorkQueueMetrics, run_lane, run_workers};
+use controller_runtime::{ApiServer, InformerError, Lane, Term, WorkQueueMetrics, run_lane, run_workers};
 use csi_client::Driver;
-use kube::Client;
+use kube::Api;
 use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
@@ -31,7 +31,7 @@ pub(crate) struct Process {
     pub(crate) settings: Arc<Settings>,
     pub(crate) caches: Arc<Caches>,
     pub(crate) driver: Driver,
-    pub(crate) client: Client,
+    pub(crate) api_server: ApiServer,
     pub(crate) queue_metrics: WorkQueueMetrics,
     pub(crate) metrics: AttacherMetrics,
     /// Whether another process may have worked before this term.
@@ -71,10 +71,12 @@ pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, term:
 /// Everything of the term that writes or calls, behind its gate.
 pub(crate) fn context(process: &Process, term: &Term) -> Arc<TermContext> {
     let settings = &process.settings;
+    let api = term.gate().client(&process.api_server);
     Arc::new(TermContext {
         settings: Arc::clone(settings),
         caches: Arc::clone(&process.caches),
-        api: term.gate().client(&process.client),
+        attachments: Api::all(api.clone()),
+        api,
         driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
         draining: term.draining(),
         queues: Queues::new(settings.backoff, &process.queue_metrics),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use controller_runtime::{Backoff, Projection as _, WorkQueue, WorkQueueMetrics};
 use csi_client::ControllerClient;
+use kube::Api;
 use storage_kube::names::{AttachmentName, VolumeName};
 use storage_kube::wire::VolumeAttachment;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,8 @@ pub(crate) struct TermContext {
     pub(crate) caches: Arc<Caches>,
     /// Writes pass while the term's gate is open.
     pub(crate) api: kube::Client,
+    /// Attachments through `api`.
+    pub(crate) attachments: Api<VolumeAttachment>,
     /// Calls pass while the term's gate is open.
     pub(crate) driver: ControllerClient,
     /// Cancelled when the term starts nothing new.

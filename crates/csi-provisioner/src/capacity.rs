@@ -35,8 +35,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{Backoff, Gate, Outcome, WorkQueue, WorkQueueMetrics, run_workers};
-use kube::Client;
+use controller_runtime::{ApiServer, Backoff, Gate, Outcome, WorkQueue, WorkQueueMetrics, run_workers};
 use parking_lot::Mutex;
 use storage_kube::names::ClassName;
 use storage_kube::topology::Segment;
@@ -81,16 +80,16 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// For a term whose gate this is; `client` is without a limit.
+    /// For a term whose gate this is; `server` is without a limit.
     pub(crate) fn new(
         process: &Arc<CapacityProcess>,
         gate: &Gate,
-        client: &Client,
+        server: &ApiServer,
         backoff: Backoff,
         metrics: &WorkQueueMetrics,
     ) -> Arc<Self> {
         let CapacityProcess { flags, timeout, place, owner, source, projection, .. } = &**process;
-        let (budget, limited) = Budget::new(flags.write_limit, flags.poll_interval, client);
+        let (budget, limited) = Budget::new(flags.write_limit, flags.poll_interval, server);
         let pace = Pace { threads: flags.threads, poll_interval: flags.poll_interval, timeout: *timeout };
         let follows_nodes = matches!(source, SegmentSource::Nodes);
         let capacity = Arc::new(Self {

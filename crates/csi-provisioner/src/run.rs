@@ -94,14 +94,14 @@ fn process(config: Config, capacity: Option<Prepared>, started: Started<'_>, met
         node,
         timeout: config.timeout,
     });
-    let caches = Arc::new(start_caches(&settings, &started.client, started.tasks));
+    let client = started.api_server.client();
+    let caches = Arc::new(start_caches(&settings, &client, started.tasks));
     let capacity = capacity.map(|capacity| {
-        let (client, lists) = (&started.client, &caches.first_lists);
         let source = match &settings.node {
             Some(node) => SegmentSource::Fixed(node.place.clone().unwrap_or_default()),
             None => SegmentSource::Nodes,
         };
-        CapacityProcess::start(capacity, source, &settings, client, lists, started.tasks)
+        CapacityProcess::start(capacity, source, &settings, &client, &caches.first_lists, started.tasks)
     });
     Process {
         caches,
@@ -109,8 +109,8 @@ fn process(config: Config, capacity: Option<Prepared>, started: Started<'_>, met
         attributes_classes: attributes_class::kind(settings.flags.discover_attributes_class),
         settings,
         driver: started.driver,
-        client: started.client,
-        events_client: started.unlimited,
+        api_server: started.api_server,
+        unlimited: started.unlimited,
         host_name: sidecar::leader_election::host_name(),
         worker_threads: config.worker_threads,
         backoff: config.backoff,

@@ -3,9 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use controller_runtime::{Backoff, EventRecorder, EventWriter, Term, WorkQueueMetrics, run_workers};
+use controller_runtime::{ApiServer, Backoff, EventRecorder, EventWriter, Term, WorkQueueMetrics, run_workers};
 use csi_client::Driver;
-use kube::Client;
 use parking_lot::Mutex;
 use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
@@ -38,9 +37,9 @@ pub(crate) struct Process {
     pub(crate) attributes_classes: ServedKind,
     pub(crate) caches: Arc<Caches>,
     pub(crate) driver: Driver,
-    pub(crate) client: Client,
+    pub(crate) api_server: ApiServer,
     /// Events do not queue behind the writes they tell of.
-    pub(crate) events_client: Client,
+    pub(crate) unlimited: ApiServer,
     pub(crate) host_name: String,
     pub(crate) worker_threads: usize,
     pub(crate) backoff: Backoff,
@@ -56,10 +55,11 @@ pub(crate) struct Process {
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
     let drain = term.draining();
     process.caches.first_lists.begin();
+    let client = process.api_server.client();
     tokio::select! {
         biased;
         () = drain.cancelled() => return Ok(()),
-        _ = async { tokio::join!(current(&process), process.attributes_classes.find_out(&process.client)) } => {}
+        _ = async { tokio::join!(current(&process), process.attributes_classes.find_out(&client)) } => {}
     }
     info!(term = term.number(), "caches are current, work starts");
     let (context, writer) = context(&process, &term);
@@ -82,12 +82,12 @@ pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infall
 /// Everything of the term that writes or calls, behind its gate; the event writer is to be run.
 pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
     let component = format!("{}_{}_{}", process.settings.names.driver, process.host_name, uuid::Uuid::new_v4());
-    let (events, writer) = EventRecorder::new(term.gate().client(&process.events_client), component, String::new());
+    let (events, writer) = EventRecorder::new(term.gate().client(&process.unlimited), component, String::new());
     let context = Arc::new(TermContext {
         settings: settings(process),
         caches: Arc::clone(&process.caches),
         metrics: process.metrics.clone(),
-        api: term.gate().client(&process.client),
+        api: term.gate().client(&process.api_server),
         driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
         events,
         draining: term.draining(),
@@ -100,7 +100,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         reclaimed: Reclaimed::default(),
         finalizer_writes: FinalizerWrites::default(),
         capacity: process.capacity.as_ref().map(|capacity| {
-            Capacity::new(capacity, term.gate(), &process.events_client, process.backoff, &process.queue_metrics)
+            Capacity::new(capacity, term.gate(), &process.unlimited, process.backoff, &process.queue_metrics)
         }),
         holds: Holds::default(),
         attachments: AttachmentKnowledge::default(),

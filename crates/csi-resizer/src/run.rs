@@ -90,11 +90,11 @@ pub(crate) fn process(config: &Config, started: Started<'_>, metrics: ResizerMet
     let settings = Arc::new(settings);
     Ok(Process {
         attributes_classes: modify::kind(settings.modifies && config.discover_attributes_class),
-        caches: Arc::new(Caches::start(&settings, config.resync, &started.client, started.tasks)),
+        caches: Arc::new(Caches::start(&settings, config.resync, &started.api_server.client(), started.tasks)),
         settings,
         driver: started.driver,
-        client: started.client,
-        events_client: started.unlimited,
+        api_server: started.api_server,
+        unlimited: started.unlimited,
         queue_metrics: started.queue_metrics,
         metrics,
         elects: started.elects,

@@ -4,9 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use controller_runtime::discovery::ServedKind;
-use controller_runtime::{EventRecorder, EventWriter, Term, WorkQueue, WorkQueueMetrics, run_workers};
+use controller_runtime::{ApiServer, EventRecorder, EventWriter, Term, WorkQueue, WorkQueueMetrics, run_workers};
 use csi_client::Driver;
-use kube::Client;
 use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
@@ -28,9 +27,9 @@ pub(crate) struct Process {
     pub(crate) attributes_classes: ServedKind,
     pub(crate) caches: Arc<Caches>,
     pub(crate) driver: Driver,
-    pub(crate) client: Client,
+    pub(crate) api_server: ApiServer,
     /// Events do not queue behind the writes they tell of.
-    pub(crate) events_client: Client,
+    pub(crate) unlimited: ApiServer,
     pub(crate) queue_metrics: WorkQueueMetrics,
     pub(crate) metrics: ResizerMetrics,
     /// Whether another process may have worked before this term.
@@ -51,7 +50,7 @@ pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, write
     tokio::select! {
         biased;
         () = drain.cancelled() => return,
-        _ = async { tokio::join!(current(process), process.attributes_classes.find_out(&process.client)) } => {}
+        _ = async { tokio::join!(current(process), process.attributes_classes.find_out(&context.api)) } => {}
     }
     info!(term, "caches are current, work starts");
     let subscriptions = subscribe(context);
@@ -70,11 +69,11 @@ pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, write
 pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
     let settings = settings(process);
     let component = format!("external-resizer {}", settings.driver);
-    let (events, writer) = EventRecorder::new(term.gate().client(&process.events_client), component, String::new());
+    let (events, writer) = EventRecorder::new(term.gate().client(&process.unlimited), component, String::new());
     let name = format!("{}-pvc", settings.driver);
     let context = Arc::new(TermContext {
         caches: Arc::clone(&process.caches),
-        api: term.gate().client(&process.client),
+        api: term.gate().client(&process.api_server),
         driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
         events,
         draining: term.draining(),

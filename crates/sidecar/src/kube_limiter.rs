@@ -3,15 +3,11 @@
 //! Without these flags nothing is limited here and the API server's own flow control decides.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use http::{Request, Response};
-use kube::client::Body;
+use controller_runtime::ApiServer;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tower::Service;
 
 use crate::exit::Exit;
 
@@ -60,22 +56,29 @@ impl RequestLimit {
         Ok(Some(Self { qps, burst }))
     }
 
-    /// A client whose requests, with those of all its clones, wait for their turn in one bucket.
+    /// The way to a server whose requests, with those of all its clones, wait for their turn in one bucket.
     ///
     /// A watch takes one token when it starts. Leases must not go through it: a renewal that waits is a lost lease.
-    pub fn client(&self, inner: &kube::Client) -> kube::Client {
-        self.adjustable_client(inner).0
+    pub fn limit(&self, server: &ApiServer) -> ApiServer {
+        self.limit_adjustably(server).0
     }
 
-    /// The same, with a handle that changes the limit of all these clients.
-    pub fn adjustable_client(&self, inner: &kube::Client) -> (kube::Client, AdjustableLimit) {
+    /// The same, with a handle that changes the limit of all these requests.
+    pub fn limit_adjustably(&self, server: &ApiServer) -> (ApiServer, AdjustableLimit) {
         let bucket = Arc::new(Bucket::new(*self));
-        let service = Limited { inner: inner.clone(), bucket: Arc::clone(&bucket) };
-        (kube::Client::new(service, inner.default_namespace()), AdjustableLimit(bucket))
+        let limit = AdjustableLimit(bucket.clone());
+        let limited = server.behind(move |server, request| {
+            let bucket = bucket.clone();
+            Box::pin(async move {
+                bucket.take().await;
+                server.send(request).await
+            })
+        });
+        (limited, limit)
     }
 }
 
-/// The limit of a client that is at work.
+/// The limit of requests that are under way.
 #[derive(Debug, Clone)]
 pub struct AdjustableLimit(Arc<Bucket>);
 
@@ -83,30 +86,6 @@ impl AdjustableLimit {
     /// From here on another limit. Requests that wait for their turn keep it.
     pub fn set(&self, limit: RequestLimit) {
         self.0.set(limit, Instant::now());
-    }
-}
-
-#[derive(Clone)]
-struct Limited {
-    inner: kube::Client,
-    bucket: Arc<Bucket>,
-}
-
-impl Service<Request<Body>> for Limited {
-    type Response = Response<Body>;
-    type Error = kube::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, kube::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { inner, bucket } = self.clone();
-        Box::pin(async move {
-            bucket.take().await;
-            inner.send(request).await
-        })
     }
 }
 
@@ -178,6 +157,9 @@ impl Drop for Reservation<'_> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use http::{Request, Response};
+    use kube::client::Body;
+
     use super::*;
 
     fn limit(qps: f64, burst: u32) -> RequestLimit {
@@ -243,11 +225,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clones_of_the_limited_client_share_the_bucket() {
+    async fn clones_of_a_limited_client_share_the_bucket() {
         let served = tower::service_fn(|_: Request<Body>| async {
             Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
         });
-        let client = limit(1.0, 1).client(&kube::Client::new(served, "ns"));
+        let client = limit(1.0, 1).limit(&ApiServer::from(&kube::Client::new(served, "ns"))).client();
         assert_eq!(client.default_namespace(), "ns");
         let start = Instant::now();
         let request = || Request::get("/x").body(Body::empty()).unwrap();

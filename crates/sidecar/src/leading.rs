@@ -10,7 +10,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{ElectionMetrics, Health, LeadError, Tasks, Term, WorkQueueMetrics, kube_client, lead};
+use controller_runtime::{
+    ApiServer, ElectionMetrics, Health, LeadError, Tasks, Term, WorkQueueMetrics, kube_client, lead,
+};
+
 use csi_client::{CallMetrics, Driver, DriverInfo, Error as DriverError, Handshake};
 use prometheus::Registry;
 use tracing::info;
@@ -53,9 +56,9 @@ pub struct Started<'a> {
     /// The driver.
     pub driver: Driver,
     /// For requests, under the client-side limit if there is one.
-    pub client: kube::Client,
+    pub api_server: ApiServer,
     /// Without the limit: for events, which do not queue behind the writes they tell of.
-    pub unlimited: kube::Client,
+    pub unlimited: ApiServer,
     /// Whose tasks end with the process.
     pub tasks: &'a Tasks,
     /// Where the queues are counted.
@@ -145,16 +148,16 @@ impl Boot {
             info = driver.ready() => info,
         };
         info!(driver = %info.name, "CSI driver is ready");
-        let unlimited = kube_client::client(&self.kube_config, REQUEST_TIMEOUT).map_err(fatal)?;
-        let client = match &self.standard.request_limit {
-            Some(limit) => limit.client(&unlimited),
+        let unlimited = ApiServer::of(&self.kube_config, REQUEST_TIMEOUT).map_err(fatal)?;
+        let api_server = match &self.standard.request_limit {
+            Some(limit) => limit.limit(&unlimited),
             None => unlimited.clone(),
         };
         let lock_name = (self.lock_name)(info.name.as_ref());
         let work = start(Started {
             info,
             driver: driver.clone(),
-            client,
+            api_server,
             unlimited,
             tasks,
             queue_metrics: counted.queues,

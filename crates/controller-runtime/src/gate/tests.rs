@@ -54,7 +54,7 @@ async fn a_gate_without_deadline_is_open_until_it_is_closed() {
 async fn after_a_jump_of_the_clock_writes_are_refused_unsent_and_reads_pass() {
     let server = FakeApiServer::new();
     let gate = Gate::open_until(Instant::now() + TEN);
-    let secrets = Api::<Secret>::namespaced(gate.client(&server.client()), "default");
+    let secrets = Api::<Secret>::namespaced(gate.client(&ApiServer::from(&server.client())), "default");
     secrets.create(&PostParams::default(), &secret()).await.unwrap();
     tokio::time::advance(TEN).await;
     server.clear_requests();
@@ -80,7 +80,7 @@ async fn a_write_that_waits_when_the_gate_closes_is_given_up() {
     let server = FakeApiServer::new();
     server.react(Matcher::any(), Reaction::DelayAnswer(2 * TEN));
     let gate = Gate::open_until(Instant::now() + TEN);
-    let secrets = Api::<Secret>::namespaced(gate.client(&server.client()), "default");
+    let secrets = Api::<Secret>::namespaced(gate.client(&ApiServer::from(&server.client())), "default");
     let error = secrets.create(&PostParams::default(), &secret()).await.unwrap_err();
     assert!(gate_closed(&error), "{error}");
 }
@@ -88,7 +88,7 @@ async fn a_write_that_waits_when_the_gate_closes_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn other_errors_pass_through_as_they_are() {
     let server = FakeApiServer::new();
-    let secrets = Api::<Secret>::namespaced(Gate::always_open().client(&server.client()), "default");
+    let secrets = Api::<Secret>::namespaced(Gate::always_open().client(&ApiServer::from(&server.client())), "default");
     let error = secrets.delete("none", &DeleteParams::default()).await.unwrap_err();
     assert!(matches!(&error, kube::Error::Api(status) if status.code == 404), "{error}");
     assert!(!gate_closed(&error));

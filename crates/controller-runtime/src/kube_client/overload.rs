@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use kube::client::Body;
 use tokio::time::{Instant, sleep};
+use tower::BoxError;
 
+use super::{AnswerBody, ApiServer};
 use crate::jitter::random;
 
 /// How long after its first sending a request may be sent again. After that the refusal is the caller's.
@@ -23,11 +26,11 @@ const LEAST: Duration = Duration::from_secs(1);
 /// The pause is as long as the server asks, and up to a quarter more. A write is sent again as well: 429 is given before
 /// the request is looked at. A 503 may come later; every writer has to bear that its request was carried out without an
 /// answer anyhow.
-pub(crate) async fn send(client: &kube::Client, mut request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+pub(crate) async fn send(server: ApiServer, mut request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
     let begun = Instant::now();
     loop {
         let again = copy(&request);
-        let answer = client.send(request).await?;
+        let answer = server.send(request).await?;
         let (Some(asked), Some(again)) = (pause_asked(&answer), again) else { return Ok(answer) };
         let pause = asked.max(LEAST).mul_f64(1.0 + random() / 4.0);
         if begun.elapsed() + pause > PATIENCE {
@@ -38,13 +41,13 @@ pub(crate) async fn send(client: &kube::Client, mut request: Request<Body>) -> R
             "the API server is overloaded and asks to wait"
         );
         // Read to its end the answer leaves its connection for the next request.
-        let _ = answer.into_body().collect_bytes().await;
+        let _ = answer.into_body().collect().await;
         sleep(pause).await;
         request = again;
     }
 }
 
-fn pause_asked(answer: &Response<Body>) -> Option<Duration> {
+fn pause_asked(answer: &Response<AnswerBody>) -> Option<Duration> {
     match answer.status() {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => retry_after(answer.headers()),
         _ => None,

@@ -50,7 +50,7 @@ pub(super) fn transport(
     config: &kube::Config,
     connect_limit: Duration,
 ) -> Result<
-    impl Service<Request<Body>, Response = Response<Incoming>, Error = BoxError, Future: Send> + Send + use<>,
+    impl Service<Request<Body>, Response = Response<Incoming>, Error = BoxError, Future: Send> + Clone + Send + Sync + use<>,
     ClientError,
 > {
     if let Some(proxy) = &config.proxy_url {
@@ -86,6 +86,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for BoxingExecutor {
 }
 
 /// Gives each request its credentials.
+#[derive(Clone)]
 struct Authorized {
     client: Client<Connector, Body>,
     credentials: Arc<Credentials>,

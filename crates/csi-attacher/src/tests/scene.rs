@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use controller_runtime::{Backoff, Health, Tasks, WorkQueueMetrics, lead};
+use controller_runtime::{ApiServer, Backoff, Health, Tasks, WorkQueueMetrics, lead};
 use csi_client::{CallMetrics, Driver, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
 use csi_proto::csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
@@ -114,7 +114,7 @@ impl Scene {
             caches: Arc::new(Caches::start(&settings, config.resync, &api.client(), &tasks)),
             settings,
             driver: client,
-            client: api.client(),
+            api_server: ApiServer::from(&api.client()),
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
             metrics: AttacherMetrics::register(&registry).unwrap(),
             elects,

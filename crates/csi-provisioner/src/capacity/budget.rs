@@ -1,8 +1,8 @@
 //! How fast objects are written: a limit of their own, so that they do not crowd out what volumes wait for.
 
+use controller_runtime::ApiServer;
 use std::time::Duration;
 
-use kube::Client;
 use parking_lot::Mutex;
 use sidecar::{AdjustableLimit, Exit, RequestLimit};
 
@@ -50,17 +50,17 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// The limit, and `client` under it.
-    pub(crate) fn new(limit: WriteLimit, poll_interval: Duration, client: &Client) -> (Self, Client) {
-        let (client, limit) = match limit {
+    /// The limit, and `server` under it.
+    pub(crate) fn new(limit: WriteLimit, poll_interval: Duration, server: &ApiServer) -> (Self, ApiServer) {
+        let (limited, limit) = match limit {
             WriteLimit::FollowsItems => {
-                let (client, limit) = following(0, poll_interval).adjustable_client(client);
-                (client, Some(limit))
+                let (limited, limit) = following(0, poll_interval).limit_adjustably(server);
+                (limited, Some(limit))
             }
-            WriteLimit::Fixed(Some(limit)) => (limit.client(client), None),
-            WriteLimit::Fixed(None) => (client.clone(), None),
+            WriteLimit::Fixed(Some(limit)) => (limit.limit(server), None),
+            WriteLimit::Fixed(None) => (server.clone(), None),
         };
-        (Self { poll_interval, limit, items: Mutex::new(0) }, client)
+        (Self { poll_interval, limit, items: Mutex::new(0) }, limited)
     }
 
     /// From here on there are so many items.

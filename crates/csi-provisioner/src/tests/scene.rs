@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{Backoff, Health, Tasks, WorkQueueMetrics, lead};
+use controller_runtime::{ApiServer, Backoff, Health, Tasks, WorkQueueMetrics, lead};
 use csi_client::{CallMetrics, Driver, Handshake};
 use fake_apiserver::FakeApiServer;
 use fake_driver::{FakeDriver, Identity, Rpc};
@@ -158,8 +158,8 @@ impl Scene {
             attributes_classes: crate::attributes_class::kind(settings.flags.discover_attributes_class),
             settings,
             driver: client,
-            client: api.client(),
-            events_client: api.client(),
+            api_server: ApiServer::from(&api.client()),
+            unlimited: ApiServer::from(&api.client()),
             host_name: "host".to_owned(),
             worker_threads: 100,
             backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5) },

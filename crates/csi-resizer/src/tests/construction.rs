@@ -1,6 +1,6 @@
 //! Contract §7.6: what is made of a driver, and whose a volume is.
 
-use controller_runtime::{Tasks, WorkQueueMetrics};
+use controller_runtime::{ApiServer, Tasks, WorkQueueMetrics};
 use csi_client::{Driver, DriverInfo, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
 use fake_apiserver::FakeApiServer;
@@ -133,8 +133,8 @@ async fn g5_a_driver_that_can_do_nothing_disables_the_resizer_and_ends_nothing()
         let started = Started {
             info: client.ready().await,
             driver: client,
-            client: api.client(),
-            unlimited: api.client(),
+            api_server: ApiServer::from(&api.client()),
+            unlimited: ApiServer::from(&api.client()),
             tasks: &tasks,
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
             elects: false,

@@ -14,7 +14,7 @@ fn overloaded(seconds: u32) -> Reaction {
 }
 
 fn volumes(server: &FakeApiServer, gate: &Gate) -> Api<PersistentVolume> {
-    Api::all(gate.client(&server.client()))
+    Api::all(gate.client(&ApiServer::from(&server.client())))
 }
 
 fn volume() -> PersistentVolume {
