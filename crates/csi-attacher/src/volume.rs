@@ -9,7 +9,6 @@ use std::sync::Arc;
 use controller_runtime::{Outcome, gate_closed};
 use http::header::CONTENT_TYPE;
 use kube::{Api, Error};
-use serde_json::Value;
 use storage_kube::names::VolumeName;
 use storage_kube::wire::PersistentVolume;
 use tracing::{debug, error, info};
@@ -18,6 +17,7 @@ use crate::error::{AttachmentError, ReleaseVolumeError, SourceError};
 use crate::records::VolumeRecord;
 use crate::term_context::TermContext;
 use decision::VolumeDecision;
+use finalizer_patch::Operation;
 
 /// Tries to edit the finalizers of a volume that others change at the same time.
 const TRIES: usize = 5;
@@ -110,8 +110,11 @@ async fn live(term: &TermContext, name: &VolumeName) -> Result<Option<Arc<Volume
 }
 
 /// Sends a JSON Patch. Returns the volume afterwards, none when it is gone.
-async fn send(term: &TermContext, name: &VolumeName, patch: Value) -> Result<Option<Arc<VolumeRecord>>, Error> {
-    // The patch as it is: its own type for JSON Patches would have to be built first and is written out the same.
+async fn send(
+    term: &TermContext,
+    name: &VolumeName,
+    patch: Vec<Operation<'_>>,
+) -> Result<Option<Arc<VolumeRecord>>, Error> {
     let body = serde_json::to_vec(&patch).map_err(Error::SerdeError)?;
     let request = http::Request::patch(format!("/api/v1/persistentvolumes/{name}"))
         .header(CONTENT_TYPE, "application/json-patch+json")

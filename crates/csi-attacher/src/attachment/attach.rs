@@ -69,7 +69,8 @@ pub(crate) async fn record_context(
     context: PublishContext,
 ) -> Result<(), AttachmentError> {
     let before = write::attachment_metadata(term, attachment).await.map_err(save_failed)?;
-    if let Some(body) = before.and_then(|before| patch::changed_metadata(&attachment.record, &before, &context)) {
+    let changed = |before| patch::changed_metadata(&attachment.record, before, &context);
+    if let Some(body) = before.as_ref().and_then(changed) {
         write::status(term, attachment, body).await.map_err(save_failed)?;
     }
     term.left_behind.settled(&attachment.name);
@@ -83,7 +84,8 @@ fn save_failed(source: kube::Error) -> AttachmentError {
 
 /// For a driver that does not publish: there is nothing to do, so it is done.
 pub(crate) async fn mark_attached(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
-    let body = patch::attached(&attachment.record, &PublishContext::new(), attachment.record.attach_error);
+    let nothing = PublishContext::new();
+    let body = patch::attached(&attachment.record, &nothing, attachment.record.attach_error);
     write::status(term, attachment, body).await.map_err(save_failed)?;
     Ok(())
 }

@@ -4,108 +4,116 @@
 //! not touched. Those that replace the list of finalizers also carry the resourceVersion the list was read at, so that
 //! another's finalizer is not undone.
 
+mod body;
+
 use std::collections::BTreeMap;
 
 use csi_client::Code;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use storage_kube::annotations::PUBLISHED_NODE_ID;
 use storage_kube::finalizers::{self, Edit};
 use storage_kube::names::NodeId;
 
 use super::decision::PublishContext;
 use crate::records::AttachmentRecord;
+pub(crate) use body::AttachmentPatch;
+use body::{Field, MetadataPatch, PublishedNode, StatusPatch, Text, VolumeError};
 
 /// The longest message the API server takes (validation of `VolumeError`), in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
 /// Puts our finalizer on and notes the node id; none when both are there.
-pub(crate) fn hold(attachment: &AttachmentRecord, finalizer: &str, node: &NodeId) -> Option<Value> {
-    let mut metadata = Map::new();
-    if attachment.published_node() != Some(node) {
-        metadata.insert("annotations".into(), json!({ PUBLISHED_NODE_ID: node.as_str() }));
-    }
-    if let Edit::Changed(list) = finalizers::add(attachment.finalizers(), finalizer) {
-        metadata.insert("finalizers".into(), json!(list));
-        precondition(&mut metadata, attachment);
-    }
-    if metadata.is_empty() {
+pub(crate) fn hold(attachment: &AttachmentRecord, finalizer: &str, node: &NodeId) -> Option<AttachmentPatch<'static>> {
+    let annotations = (attachment.published_node() != Some(node)).then(|| PublishedNode(node.clone()));
+    let edit = finalizers::add(attachment.finalizers(), finalizer);
+    if annotations.is_none() && edit == Edit::Unchanged {
         return None;
     }
-    metadata.insert("uid".into(), json!(attachment.uid.to_string()));
-    Some(json!({ "metadata": metadata }))
+    Some(of_metadata(MetadataPatch { annotations, ..with_finalizers(attachment, edit) }))
 }
 
 /// Takes our finalizer off; none when it is not there.
-pub(crate) fn release(attachment: &AttachmentRecord, finalizer: &str) -> Option<Value> {
-    match finalizers::remove(attachment.finalizers(), finalizer) {
-        Edit::Unchanged => None,
-        Edit::Changed(list) => {
-            let mut metadata = Map::new();
-            metadata.insert("finalizers".into(), json!(list));
-            metadata.insert("uid".into(), json!(attachment.uid.to_string()));
-            precondition(&mut metadata, attachment);
-            Some(json!({ "metadata": metadata }))
-        }
-    }
+pub(crate) fn release(attachment: &AttachmentRecord, finalizer: &str) -> Option<AttachmentPatch<'static>> {
+    let edit = finalizers::remove(attachment.finalizers(), finalizer);
+    (edit != Edit::Unchanged).then(|| of_metadata(with_finalizers(attachment, edit)))
 }
 
-fn precondition(metadata: &mut Map<String, Value>, attachment: &AttachmentRecord) {
-    if attachment.resource_version != 0 {
-        metadata.insert("resourceVersion".into(), json!(attachment.resource_version.to_string()));
-    }
+fn with_finalizers(attachment: &AttachmentRecord, edit: Edit) -> MetadataPatch {
+    let finalizers = match edit {
+        Edit::Unchanged => return MetadataPatch::of(&attachment.uid),
+        Edit::Changed(None) => Field::Removed,
+        Edit::Changed(Some(list)) => Field::Set(list),
+    };
+    let resource_version = (attachment.resource_version != 0).then_some(Text(attachment.resource_version));
+    MetadataPatch { finalizers, resource_version, ..MetadataPatch::of(&attachment.uid) }
 }
 
 /// The volume is attached. `error_to_clear`: the status has, or may have, an attach error.
-pub(crate) fn attached(attachment: &AttachmentRecord, context: &PublishContext, error_to_clear: bool) -> Value {
-    let mut status = Map::new();
-    status.insert("attached".into(), json!(true));
-    if !context.is_empty() {
-        status.insert("attachmentMetadata".into(), json!(context));
-    }
-    if error_to_clear {
-        status.insert("attachError".into(), Value::Null);
-    }
-    with_status(attachment, &Value::Object(status))
+pub(crate) fn attached<'a>(
+    attachment: &AttachmentRecord,
+    context: &'a PublishContext,
+    error_to_clear: bool,
+) -> AttachmentPatch<'a> {
+    let metadata: BTreeMap<_, _> = context.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))).collect();
+    let status = StatusPatch {
+        attached: Some(true),
+        attachment_metadata: if metadata.is_empty() { Field::Kept } else { Field::Set(metadata) },
+        attach_error: if error_to_clear { Field::Removed } else { Field::Kept },
+        ..StatusPatch::default()
+    };
+    of_status(attachment, status)
 }
 
 /// The publish context is another than the status has; none when it is not.
-pub(crate) fn changed_metadata(
+pub(crate) fn changed_metadata<'a>(
     attachment: &AttachmentRecord,
-    before: &BTreeMap<String, String>,
-    context: &PublishContext,
-) -> Option<Value> {
-    let gone = before.keys().filter(|key| !context.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    before: &'a BTreeMap<String, String>,
+    context: &'a PublishContext,
+) -> Option<AttachmentPatch<'a>> {
+    let gone = before.keys().filter(|key| !context.contains_key(*key)).map(|key| (key.as_str(), None));
     let changed = context.iter().filter(|(key, value)| before.get(*key) != Some(value));
-    let changed = changed.map(|(key, value)| (key.clone(), json!(value)));
-    let edits: Map<String, Value> = gone.chain(changed).collect();
-    (!edits.is_empty()).then(|| with_status(attachment, &json!({ "attachmentMetadata": edits })))
+    let changed = changed.map(|(key, value)| (key.as_str(), Some(value.as_str())));
+    let edits: BTreeMap<_, _> = gone.chain(changed).collect();
+    let status = |edits| StatusPatch { attachment_metadata: Field::Set(edits), ..StatusPatch::default() };
+    (!edits.is_empty()).then(|| of_status(attachment, status(edits)))
 }
 
 /// The volume is detached.
-pub(crate) fn detached(attachment: &AttachmentRecord) -> Value {
-    with_status(attachment, &json!({ "attached": false, "attachmentMetadata": null, "detachError": null }))
+pub(crate) fn detached(attachment: &AttachmentRecord) -> AttachmentPatch<'static> {
+    let status = StatusPatch {
+        attached: Some(false),
+        attachment_metadata: Field::Removed,
+        detach_error: Field::Removed,
+        ..StatusPatch::default()
+    };
+    of_status(attachment, status)
 }
 
 /// The last try to attach failed; the code is that of gRPC, when there is one (KEP-4876).
-pub(crate) fn attach_error(attachment: &AttachmentRecord, text: &str, code: Option<Code>, now: Timestamp) -> Value {
-    let mut error = volume_error(text, now);
-    if let Some(code) = code {
-        error["errorCode"] = json!(i32::from(code));
-    }
-    with_status(attachment, &json!({ "attachError": error }))
+pub(crate) fn attach_error<'a>(
+    attachment: &AttachmentRecord,
+    text: &'a str,
+    code: Option<Code>,
+    now: Timestamp,
+) -> AttachmentPatch<'a> {
+    let error = VolumeError { error_code: code.map(i32::from), ..volume_error(text, now) };
+    of_status(attachment, StatusPatch { attach_error: Field::Set(error), ..StatusPatch::default() })
 }
 
 /// The last try to detach failed.
-pub(crate) fn detach_error(attachment: &AttachmentRecord, text: &str, now: Timestamp) -> Value {
-    with_status(attachment, &json!({ "detachError": volume_error(text, now) }))
+pub(crate) fn detach_error<'a>(attachment: &AttachmentRecord, text: &'a str, now: Timestamp) -> AttachmentPatch<'a> {
+    let error = volume_error(text, now);
+    of_status(attachment, StatusPatch { detach_error: Field::Set(error), ..StatusPatch::default() })
 }
 
-fn volume_error(text: &str, now: Timestamp) -> Value {
+fn volume_error(text: &str, now: Timestamp) -> VolumeError<'_> {
     let message = &text[..text.floor_char_boundary(LONGEST_MESSAGE)];
-    json!({ "message": message, "time": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string() })
+    VolumeError { message, time: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), error_code: None }
 }
 
-fn with_status(attachment: &AttachmentRecord, status: &Value) -> Value {
-    json!({ "metadata": { "uid": attachment.uid.to_string() }, "status": status })
+fn of_metadata(metadata: MetadataPatch) -> AttachmentPatch<'static> {
+    AttachmentPatch { metadata, status: None }
+}
+
+fn of_status<'a>(attachment: &AttachmentRecord, status: StatusPatch<'a>) -> AttachmentPatch<'a> {
+    AttachmentPatch { metadata: MetadataPatch::of(&attachment.uid), status: Some(status) }
 }

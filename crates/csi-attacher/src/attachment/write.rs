@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, Error};
-use serde_json::Value;
+use kube::Error;
+use kube::api::{Patch, PatchParams};
 use storage_kube::wire::VolumeAttachment;
 
 use super::Attachment;
+use super::patch::AttachmentPatch;
 use crate::records::AttachmentRecord;
 use crate::term_context::TermContext;
 
@@ -19,7 +19,7 @@ const TRIES: usize = 5;
 pub(crate) async fn metadata(
     term: &TermContext,
     attachment: &Attachment,
-    edit: impl Fn(&AttachmentRecord) -> Option<Value>,
+    edit: impl Fn(&AttachmentRecord) -> Option<AttachmentPatch<'static>>,
 ) -> Result<Option<Attachment>, Error> {
     let mut current = attachment.clone();
     for _ in 1..TRIES {
@@ -45,7 +45,7 @@ pub(crate) async fn metadata(
 pub(crate) async fn status(
     term: &TermContext,
     attachment: &Attachment,
-    body: Value,
+    body: AttachmentPatch<'_>,
 ) -> Result<Option<Attachment>, Error> {
     match send(term, attachment, Subresource::Status, body).await {
         Err(Error::Api(status)) if status.code == 409 || status.code == 422 => match live(term, attachment).await? {
@@ -58,8 +58,7 @@ pub(crate) async fn status(
 
 /// The attachment as the API server has it; none when it is gone or was made anew.
 pub(crate) async fn live(term: &TermContext, attachment: &Attachment) -> Result<Option<Attachment>, Error> {
-    let api: Api<VolumeAttachment> = api(&term.api);
-    let found = api.get_opt(&attachment.name.to_string()).await?;
+    let found = term.attachments.get_opt(&attachment.name.to_string()).await?;
     Ok(found.and_then(|found| taken_in(term, attachment, found)))
 }
 
@@ -68,7 +67,7 @@ pub(crate) async fn attachment_metadata(
     term: &TermContext,
     attachment: &Attachment,
 ) -> Result<Option<std::collections::BTreeMap<String, String>>, Error> {
-    let found = api(&term.api).get_opt(&attachment.name.to_string()).await?;
+    let found = term.attachments.get_opt(&attachment.name.to_string()).await?;
     Ok(found.map(|found: VolumeAttachment| found.status.attachment_metadata))
 }
 
@@ -81,10 +80,10 @@ async fn send(
     term: &TermContext,
     attachment: &Attachment,
     subresource: Subresource,
-    body: Value,
+    body: AttachmentPatch<'_>,
 ) -> Result<Option<Attachment>, Error> {
-    let api: Api<VolumeAttachment> = api(&term.api);
-    let (name, parameters, patch) = (attachment.name.to_string(), PatchParams::default(), Patch::<Value>::Merge(body));
+    let api = &term.attachments;
+    let (name, parameters, patch) = (attachment.name.to_string(), PatchParams::default(), Patch::Merge(body));
     let answer = match subresource {
         Subresource::None => api.patch(&name, &parameters, &patch).await,
         Subresource::Status => api.patch_status(&name, &parameters, &patch).await,
@@ -94,10 +93,6 @@ async fn send(
         Err(Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn api(client: &Client) -> Api<VolumeAttachment> {
-    Api::all(client.clone())
 }
 
 /// Remembers an answer of the API server. One that is about another attachment of the name says that ours is gone.
