@@ -1,6 +1,6 @@
 //! Kubernetes clients that never wait without end and never retry behind the caller's back.
 //!
-//! A transport of our own (`transport.rs`: `credentials.rs`, `tls.rs`, `gathered.rs`) below kube's client, with a layer `Timeouts`: an answer
+//! A transport of our own (`transport.rs`: `credentials.rs`, `tls.rs`, `gathered-writes`) below kube's client, with a layer `Timeouts`: an answer
 //! must begin within the timeout and, unless it is a watch, also end within it. A watch may live as long as it asked for
 //! (`timeoutSeconds`) and a little longer: one that outlives this sits on a dead connection. Dead connections are found this way and not
 //! by TCP keepalive, which says nothing of a server that hangs: after a request that got no answer in time, the next one has
@@ -11,7 +11,6 @@ pub(crate) mod overload;
 mod api_server;
 mod credentials;
 mod exec_plugin;
-mod gathered;
 mod socket;
 mod tls;
 mod transport;

@@ -4,6 +4,8 @@
 //! has not passed its handshake. Without keepalive pings: the end of a Unix socket is seen at once, a driver that hangs is
 //! bounded by the call deadline, and Go servers close connections that ping more often than every five minutes.
 //! A generation that was replaced closes when its last call ends.
+//!
+//! Head and body of a call leave in one write ([`Gathered`]), which is the one the fence stands before.
 
 pub(crate) mod answer;
 mod fence;
@@ -15,11 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
+use gathered_writes::Gathered;
 use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Response};
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -47,15 +50,14 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Starts HTTP/2 on the stream. Its tasks belong to `tasks`. Says nothing yet about the driver: the preface is only written.
-    pub(crate) async fn open(
-        number: u64,
-        stream: UnixStream,
-        file: SocketFile,
-        tasks: &SocketTasks,
-    ) -> hyper::Result<Self> {
+    /// Starts HTTP/2 on the stream. Its tasks belong to `tasks`. Says nothing yet about the driver: not even the preface has
+    /// left.
+    pub(crate) async fn open<S>(number: u64, stream: S, file: SocketFile, tasks: &SocketTasks) -> hyper::Result<Self>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let fence = Arc::<Fence>::default();
-        let stream = TokioIo::new(FencedStream { stream, fence: fence.clone() });
+        let stream = Gathered::new(TokioIo::new(FencedStream { stream, fence: fence.clone() }));
         let (sender, mut connection) = Builder::new(tasks.executor()).handshake(stream).await?;
         let allowed = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
         let ended = CancellationToken::new();
@@ -153,3 +155,6 @@ impl tower::Service<Request<Body>> for Transport {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

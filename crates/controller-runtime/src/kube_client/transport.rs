@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use gathered_writes::Gathered;
 use http::header::AUTHORIZATION;
 use http::uri::Scheme;
 use http::{Request, Response, StatusCode, Uri};
@@ -24,7 +25,6 @@ use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 
 use super::ClientError;
 use super::credentials::Credentials;
-use super::gathered::Gathered;
 use super::socket::{Socket, Sockets};
 use super::tls::Tls;
 

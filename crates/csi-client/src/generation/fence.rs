@@ -106,7 +106,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for FencedStream<S> {
         self.stream.is_write_vectored()
     }
 
-    /// HTTP/2 flushes when it has written all its buffers.
+    /// HTTP/2 flushes when it has handed over all its buffers, and `Gathered` passes that on when all of them are written.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         self.fence.all_is_written();

@@ -1,7 +1,9 @@
 //! Connections that write once for all that is to be written in one turn of the scheduler.
 //!
-//! HTTP/2 flushes the head of a request before it takes its body, and each request apart: a TLS record, a system call and
-//! a wake-up of the server each time. Here a flush first lets the other tasks run that are ready.
+//! HTTP/2 flushes the head of a request before it takes its body, and each request apart: a system call, a wake-up of the
+//! server and, over TLS, a record each time. Here a flush first lets the other tasks run that are ready.
+//!
+//! Below it, a flush means that all that was written before is with the stream.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +17,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 const FULL: usize = 16 << 10;
 
 /// One connection.
-pub(super) struct Gathered<S> {
+pub struct Gathered<S> {
     stream: S,
     unwritten: BytesMut,
     /// Whether the flush that is under way has let the others run.
@@ -23,7 +25,8 @@ pub(super) struct Gathered<S> {
 }
 
 impl<S> Gathered<S> {
-    pub(super) fn new(stream: S) -> Self {
+    /// Nothing is written yet.
+    pub fn new(stream: S) -> Self {
         Self { stream, unwritten: BytesMut::new(), waited: false }
     }
 }
