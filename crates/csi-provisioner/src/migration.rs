@@ -99,7 +99,7 @@ pub(crate) enum NotInTree {
 /// What could not be found again from the object must not be written: nobody could attach or delete it.
 pub(crate) fn in_tree_volume(object: Value) -> Result<(Value, String), NotInTree> {
     let object = volume_to_in_tree(object)?;
-    let read = PersistentVolume::from_json(&serde_json::to_vec(&object)?)?;
+    let read: PersistentVolume = serde_json::from_value(object.clone())?;
     let handle = volume_to_csi(&read)?.handle;
     let named = read.spec.in_tree_source().is_some_and(|(plugin, source)| match plugin {
         InTreePlugin::AzureFile => !source.share_name.is_empty(),

@@ -6,14 +6,11 @@
 //!
 //! Lenient as Go's decoder is: an absent field and `null` are the same, unknown enum values decode as `Other`. An
 //! object whose fields have the wrong JSON type is an error of that one object.
-//!
-//! The kinds of which a cluster has one for each volume have a `from_json`, see `from_json.rs`.
 
 mod claim_progress;
 mod csi_node;
 mod csi_storage_capacity;
 mod custom;
-mod from_json;
 mod in_tree_source;
 mod metadata;
 mod node;

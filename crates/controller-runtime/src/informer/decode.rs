@@ -7,7 +7,7 @@ use kube::Resource;
 use kube::core::Status;
 use memchr::memchr;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
@@ -171,28 +171,31 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Failure> {
     }
 }
 
-/// How a type is decoded.
-pub(super) type Decode<W> = fn(&[u8]) -> Result<W, serde_json::Error>;
-
 /// An object and its version (zero when it has none).
-pub(super) fn object<W>(raw: &[u8], cutter: &mut Cutter, decode: Decode<W>) -> Result<(W, u64), Undecodable<W>>
+pub(super) fn object<W>(raw: &[u8], cutter: &mut Cutter) -> Result<(W, u64), Undecodable<W>>
 where
-    W: Resource<DynamicType = ()>,
+    W: Resource<DynamicType = ()> + DeserializeOwned,
 {
-    match decode(cutter.cut(raw)) {
+    match decode::<W>(cutter.cut(raw)) {
         Ok(object) => {
             let version = object.meta().resource_version.as_deref().map_or(0, |text| text.parse().unwrap_or(0));
             Ok((object, version))
         }
         // One that does not fit the type may end before the place where it is no JSON.
         Err(cause) => match serde_json::from_slice::<IgnoredAny>(raw) {
-            Ok(_) => Err(Undecodable::Malformed(Box::new(malformed(raw, decode, &cause)))),
+            Ok(_) => Err(Undecodable::Malformed(Box::new(malformed(raw, &cause)))),
             Err(broken) => Err(Undecodable::NotJson(broken.to_string())),
         },
     }
 }
 
-fn malformed<W>(raw: &[u8], decode: Decode<W>, cause: &serde_json::Error) -> Malformed<W> {
+fn decode<W: DeserializeOwned>(json: &[u8]) -> Result<W, serde_json::Error> {
+    // Looked through once as a whole, and not each string in it.
+    let text = str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json), Cow::Borrowed);
+    serde_json::from_str(&text)
+}
+
+fn malformed<W: DeserializeOwned>(raw: &[u8], cause: &serde_json::Error) -> Malformed<W> {
     let named = serde_json::from_slice::<Named>(raw).map(|named| named.metadata).unwrap_or_default();
     let metadata_only = serde_json::from_slice::<RawMetadata<'_>>(raw)
         .ok()
@@ -219,8 +222,8 @@ mod tests {
 
     use super::*;
 
-    fn volume(raw: &[u8]) -> Result<PersistentVolume, serde_json::Error> {
-        serde_json::from_slice(raw)
+    fn volume(raw: &str) -> Result<(PersistentVolume, u64), Undecodable<PersistentVolume>> {
+        object(raw.as_bytes(), &mut Cutter::new())
     }
 
     #[test]
@@ -282,14 +285,14 @@ mod tests {
     #[test]
     fn what_is_no_json_is_told_apart_from_what_does_not_fit() {
         for text in [r#"{"metadata":{"name":"pv-1"}"#, r#"{"spec":{"accessModes":"all"},x}"#, "{}}", ""] {
-            let error = object(text.as_bytes(), &mut Cutter::new(), volume).unwrap_err();
+            let error = volume(text).unwrap_err();
             assert!(matches!(error, Undecodable::NotJson(_)), "{text}: {error:?}");
         }
     }
 
     #[test]
     fn a_malformed_object_is_named_as_far_as_it_goes() {
-        let decode = |text: &str| match object(text.as_bytes(), &mut Cutter::new(), volume).unwrap_err() {
+        let decode = |text: &str| match volume(text).unwrap_err() {
             Undecodable::Malformed(malformed) => *malformed,
             Undecodable::NotJson(cause) => panic!("{cause}"),
         };

@@ -68,7 +68,7 @@ impl<P: Projection> Intake<P> {
     /// Takes in one object; returns its version, zero when it has none. An error is not about the object: what brought it
     /// is broken.
     pub(super) fn apply(&mut self, raw: &[u8], listing: bool) -> Result<u64, Failure> {
-        match decode::object(raw, &mut self.cutter, P::decode) {
+        match decode::object::<P::Wire>(raw, &mut self.cutter) {
             Ok((object, version)) => {
                 let meta = object.meta();
                 self.malformed.is_well(meta.namespace.as_deref(), meta.name.as_deref());
@@ -93,7 +93,7 @@ impl<P: Projection> Intake<P> {
 
     /// Takes out one object, malformed or not.
     pub(super) fn delete(&mut self, raw: &[u8]) -> Result<u64, Failure> {
-        let (object, version) = match decode::object(raw, &mut self.cutter, P::decode) {
+        let (object, version) = match decode::object::<P::Wire>(raw, &mut self.cutter) {
             Ok(decoded) => decoded,
             Err(Undecodable::NotJson(cause)) => return Err(Failure::NotAnEvent { cause }),
             Err(Undecodable::Malformed(malformed)) => {

@@ -1,6 +1,5 @@
 //! What an informer keeps of each object.
 
-use std::borrow::Cow;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -28,12 +27,6 @@ pub trait Projection: Send + Sync + 'static {
     fn may_concern(&self, json: &[u8]) -> bool {
         let _ = json;
         true
-    }
-
-    /// Decodes one object. To be overridden where a type's crate brings a decoder that is compiled for speed.
-    fn decode(json: &[u8]) -> Result<Self::Wire, serde_json::Error> {
-        let text = str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json), Cow::Borrowed);
-        serde_json::from_str(&text)
     }
 
     /// The key of an object, from its metadata alone. `None` for an object that can never have a record; it must not be

@@ -107,9 +107,9 @@ impl Service<Request<Body>> for Authorized {
             if let Some(value) = credentials.header().await? {
                 request.headers_mut().insert(AUTHORIZATION, value);
             }
-            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let (method, uri) = (request.method().clone(), request.uri().clone());
             let answer = client.request(request).await?;
-            tracing::trace!(%method, path, status = answer.status().as_u16(), "the API server answers");
+            tracing::trace!(%method, path = uri.path(), status = answer.status().as_u16(), "the API server answers");
             if answer.status() == StatusCode::UNAUTHORIZED {
                 credentials.were_refused();
             }

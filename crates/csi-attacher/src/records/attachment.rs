@@ -134,10 +134,6 @@ impl Projection for AttachmentProjection {
         self.mention.may_be_in(json)
     }
 
-    fn decode(json: &[u8]) -> Result<VolumeAttachment, serde_json::Error> {
-        VolumeAttachment::from_json(json)
-    }
-
     fn key(&self, attachment: &VolumeAttachment) -> Option<AttachmentName> {
         attachment.metadata.name.as_deref().map(AttachmentName::from)
     }

@@ -185,10 +185,6 @@ impl Projection for VolumeProjection {
         self.mention.as_ref().is_none_or(|mention| mention.may_be_in(json))
     }
 
-    fn decode(json: &[u8]) -> Result<PersistentVolume, serde_json::Error> {
-        PersistentVolume::from_json(json)
-    }
-
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
         volume.metadata.name.as_deref().map(|name| VolumeName::shared(name, &self.interners.names))
     }

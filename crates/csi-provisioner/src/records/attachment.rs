@@ -30,10 +30,6 @@ impl Projection for AttachmentProjection {
         self.names.may_be_in(json)
     }
 
-    fn decode(json: &[u8]) -> Result<VolumeAttachment, serde_json::Error> {
-        VolumeAttachment::from_json(json)
-    }
-
     fn key(&self, attachment: &VolumeAttachment) -> Option<Uid> {
         attachment.metadata.uid.as_deref().map(Uid::from)
     }

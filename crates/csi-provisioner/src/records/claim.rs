@@ -210,10 +210,6 @@ impl Projection for ClaimProjection {
         (self.names.may_be_in(json) && !self.is_plainly_bound(json)) || self.finalizer.may_be_in(json)
     }
 
-    fn decode(json: &[u8]) -> Result<PersistentVolumeClaim, serde_json::Error> {
-        PersistentVolumeClaim::from_json(json)
-    }
-
     fn key(&self, claim: &PersistentVolumeClaim) -> Option<ClaimUid> {
         claim.metadata.uid.as_deref().map(|uid| ClaimUid(Uid::from(uid)))
     }

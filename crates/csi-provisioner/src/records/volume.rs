@@ -134,10 +134,6 @@ impl Projection for VolumeProjection {
         self.names.may_be_in(json)
     }
 
-    fn decode(json: &[u8]) -> Result<PersistentVolume, serde_json::Error> {
-        PersistentVolume::from_json(json)
-    }
-
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
         volume.metadata.name.as_deref().map(|name| VolumeName::shared(name, &self.interner))
     }

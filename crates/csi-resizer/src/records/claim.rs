@@ -138,10 +138,6 @@ impl Projection for ClaimProjection {
     /// The class that has to be there before anything is done: the claim may wait for it.
     type Group = ClassName;
 
-    fn decode(json: &[u8]) -> Result<ClaimProgress, serde_json::Error> {
-        ClaimProgress::from_json(json)
-    }
-
     fn key(&self, claim: &ClaimProgress) -> Option<ClaimUid> {
         claim.metadata.uid.as_deref().map(|uid| ClaimUid(Uid::from(uid)))
     }

@@ -48,10 +48,6 @@ impl Projection for VolumeNoteProjection {
         self.mention.may_be_in(json)
     }
 
-    fn decode(json: &[u8]) -> Result<PersistentVolume, serde_json::Error> {
-        PersistentVolume::from_json(json)
-    }
-
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
         volume.metadata.name.as_deref().map(VolumeName::from)
     }
