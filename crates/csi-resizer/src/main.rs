@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    sidecar::main(|| csi_resizer::run(std::env::args_os()))
+    sidecar::main(csi_resizer::run)
 }

@@ -1,31 +1,33 @@
 //! The frame around a sidecar's own `run`: the runtime before it, the exit code after it.
 
+mod pace;
+
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
 use crate::exit::Exit;
 use crate::logging;
+use pace::Pace;
 
-/// Runs a sidecar on one thread and turns its end into an exit code.
+/// Runs a sidecar, given its command line, on one thread and turns its end into an exit code.
 ///
 /// An end with code 0 or 2 prints its message as it is (`--help`, `--version` on standard output, usage on standard
 /// error); any other is the last log line.
 pub fn main<F, Fut>(run: F) -> ExitCode
 where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<(), Exit>>,
+    F: FnOnce(Vec<OsString>) -> Fut,
+    Fut: Future<Output = Result<(), Exit>> + Send + 'static,
 {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        // For name look-ups; each thread costs memory and goes soon after its work. Enough of them that look-ups which
-        // hang do not hold up those of the lease's own client.
-        .max_blocking_threads(16)
-        .thread_keep_alive(Duration::from_secs(1))
-        .build();
-    let result = match runtime {
+    let result = match runtime() {
         Ok(runtime) => {
-            let result = runtime.block_on(run());
+            let result = runtime.block_on(as_task(run(std::env::args_os().collect())));
             // A look-up that hangs must not keep a process that is done.
             runtime.shutdown_background();
             result
@@ -38,6 +40,35 @@ where
             announce(&exit);
             ExitCode::from(exit.code)
         }
+    }
+}
+
+fn runtime() -> std::io::Result<Runtime> {
+    let pace = Mutex::new(Pace::new());
+    Builder::new_current_thread()
+        .enable_all()
+        // For name look-ups; each thread costs memory and goes soon after its work. Enough of them that look-ups which
+        // hang do not hold up those of the lease's own client.
+        .max_blocking_threads(16)
+        .thread_keep_alive(Duration::from_secs(1))
+        .on_thread_park(move || {
+            let rest = pace.lock().rest(Instant::now());
+            if !rest.is_zero() {
+                std::thread::sleep(rest);
+            }
+        })
+        .build()
+}
+
+/// Runs `work` to its end as a task of the runtime. The future that a runtime blocks on may wake itself while the thread goes
+/// to rest.
+async fn as_task(work: impl Future<Output = Result<(), Exit>> + Send + 'static) -> Result<(), Exit> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(work);
+    match tasks.join_next().await {
+        Some(Ok(result)) => result,
+        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Some(Err(_)) | None => Err(Exit::error("the work was given up")),
     }
 }
 
@@ -61,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_is_that_of_the_end() {
-        let code = |result: Result<(), Exit>| format!("{:?}", main(|| async { result }));
+        let code = |result: Result<(), Exit>| format!("{:?}", main(|_| async { result }));
         let want = |code: u8| format!("{:?}", ExitCode::from(code));
         assert_eq!(code(Ok(())), want(0));
         assert_eq!(code(Err(Exit::success(""))), want(0));

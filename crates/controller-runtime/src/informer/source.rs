@@ -3,20 +3,15 @@
 //! `Api::list` and `Api::watch` decode everything into the type at once; here each object has to be decoded on its own.
 
 use std::fmt;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::poll;
-use http_body::Frame;
 use http_body_util::BodyExt;
 use kube::api::{ListParams, WatchParams};
 use kube::client::Body;
 use kube::core::{Request, Status};
 use kube::{Api, Client, Resource};
 use memchr::memchr;
-use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::decode;
@@ -33,8 +28,6 @@ const PAGE_BYTES: usize = 256 << 20;
 const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest line of a watch; an object is smaller than etcd's request limit, which is 1.5 MiB by default.
 const LINE_BYTES: usize = 16 << 20;
-/// How long the thread rests between batches of a list. Everything else in the process waits as long.
-const REST: Duration = Duration::from_millis(1);
 /// Bytes of an error answer that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
@@ -131,7 +124,7 @@ impl Source {
         // From 1.37 the server compresses each event by itself, which stream decoders take for the end.
         request.headers_mut().insert(http::header::ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
         let body = timeout(OPEN_TIMEOUT, self.send(request)).await.unwrap_or(Err(Failure::NoAnswer(OPEN_TIMEOUT)))?;
-        Ok(Lines::new(body, matches!(from, From::List)))
+        Ok(Lines::new(body))
     }
 
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Body, Failure> {
@@ -175,32 +168,9 @@ async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, Failure>
     Ok(Some(Bytes::from(whole)))
 }
 
-/// The next frame of a list that is still being written.
-///
-/// The server sends such a list object by object, and slower than it is read: each would wake this process for itself,
-/// which costs many times what is done with it. So when all has been read that is there, the thread rests, and finds a
-/// batch. It is the thread that rests and not the task, because a thread that waits for any task is woken by each packet.
-async fn batched(body: &mut Body) -> Option<Result<Frame<Bytes>, kube::Error>> {
-    let mut frame = pin!(body.frame());
-    // The connection's task has its turn, and looks at the socket, in between.
-    for _ in 0..2 {
-        if let Poll::Ready(frame) = poll!(frame.as_mut()) {
-            return frame;
-        }
-        yield_now().await;
-    }
-    if let Poll::Ready(frame) = poll!(frame.as_mut()) {
-        return frame;
-    }
-    std::thread::sleep(REST);
-    frame.await
-}
-
 /// The lines of a body.
 pub(super) struct Lines {
     body: Body,
-    /// The body still brings its list.
-    listing: bool,
     /// Bytes received and not yet handed out are `buffer[start..]`; of them, `start..searched` hold no line end.
     buffer: Vec<u8>,
     start: usize,
@@ -211,13 +181,8 @@ impl Lines {
     /// A larger buffer is given back as soon as it is empty.
     const KEEP: usize = 64 << 10;
 
-    fn new(body: Body, listing: bool) -> Self {
-        Self { body, listing, buffer: Vec::new(), start: 0, searched: 0 }
-    }
-
-    /// From here on lines are wanted as soon as they come.
-    pub(super) fn list_ended(&mut self) {
-        self.listing = false;
+    fn new(body: Body) -> Self {
+        Self { body, buffer: Vec::new(), start: 0, searched: 0 }
     }
 
     /// The next complete line, without its end; `None` at the end of the body. What the body ends with after its last line
@@ -237,8 +202,7 @@ impl Lines {
             if self.searched - self.start > LINE_BYTES {
                 return Err(Failure::LineTooLong(LINE_BYTES));
             }
-            let frame = if self.listing { batched(&mut self.body).await } else { self.body.frame().await };
-            let Some(frame) = frame else {
+            let Some(frame) = self.body.frame().await else {
                 return Ok(None);
             };
             if let Ok(data) = frame.map_err(Failure::BrokenOff)?.into_data() {
@@ -271,6 +235,7 @@ mod tests {
     use std::convert::Infallible;
 
     use futures_util::StreamExt as _;
+    use http_body::Frame;
     use http_body_util::StreamBody;
     use tower::service_fn;
 
@@ -278,22 +243,12 @@ mod tests {
 
     /// Lines whose body arrives in these pieces.
     async fn lines(pieces: &[&str]) -> Lines {
-        lines_apart(pieces, Duration::ZERO).await
-    }
-
-    /// Lines whose body arrives in these pieces, each so long after the one before.
-    async fn lines_apart(pieces: &[&str], apart: Duration) -> Lines {
         let pieces: VecDeque<Bytes> = pieces.iter().map(|piece| Bytes::copy_from_slice(piece.as_bytes())).collect();
         let service = service_fn(move |_: http::Request<Body>| {
             let pieces = pieces.clone();
             async move {
-                let frames = futures_util::stream::iter(pieces).then(move |piece| async move {
-                    if !apart.is_zero() {
-                        tokio::time::sleep(apart).await;
-                    }
-                    Ok::<_, Infallible>(Frame::data(piece))
-                });
-                let body = StreamBody::new(Box::pin(frames));
+                let frames = futures_util::stream::iter(pieces).map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
+                let body = StreamBody::new(frames);
                 Ok::<_, Infallible>(http::Response::new(body))
             }
         });
@@ -320,19 +275,6 @@ mod tests {
             let pieces: Vec<&str> =
                 text.as_bytes().chunks(size).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
             assert_eq!(all(&pieces).await, expected, "in pieces of {size}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn lines_that_come_slowly_all_come_during_a_list_and_after_it() {
-        for list_ended in [false, true] {
-            let mut lines = lines_apart(&["fir", "st\n", "second\n"], Duration::from_secs(1)).await;
-            if list_ended {
-                lines.list_ended();
-            }
-            assert_eq!(lines.next().await.unwrap().unwrap(), b"first");
-            assert_eq!(lines.next().await.unwrap().unwrap(), b"second");
-            assert!(lines.next().await.unwrap().is_none());
         }
     }
 

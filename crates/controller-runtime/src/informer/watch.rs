@@ -223,7 +223,6 @@ impl<P: Projection> InformerTask<P> {
                     if ends_list {
                         self.end_list(version, wanted)?;
                         listing = false;
-                        lines.list_ended();
                     }
                 }
                 Event::Bookmark { version, .. } => self.advance(version),
