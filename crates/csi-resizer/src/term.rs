@@ -38,27 +38,36 @@ pub(crate) struct Process {
 
 /// Works until the term drains. Dropped at any moment when leadership is lost: queue, workers and memory go with it.
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
-    let (context, writer) = context(&process, &term);
-    work_in(&process, &context, writer, term.number()).await;
+    if may_start(&process, &term.draining()).await {
+        let (context, writer) = context(&process, &term);
+        work_in(&context, writer, term.number()).await;
+    }
     Ok(())
 }
 
-/// The work of the term that `context` was made for.
-pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, writer: EventWriter, term: u64) {
-    let drain = &context.draining;
+/// Waits until the caches are current and the kinds of the API server are known. False: the term drains first.
+pub(crate) async fn may_start(process: &Process, drain: &CancellationToken) -> bool {
     process.caches.first_lists.begin();
+    let known = async {
+        let client = process.api_server.client();
+        tokio::join!(current(process), process.attributes_classes.find_out(&client));
+    };
     tokio::select! {
         biased;
-        () = drain.cancelled() => return,
-        _ = async { tokio::join!(current(process), process.attributes_classes.find_out(&context.api)) } => {}
+        () = drain.cancelled() => false,
+        () = known => true,
     }
+}
+
+/// The work of the term that `context` was made for.
+pub(crate) async fn work_in(context: &Arc<TermContext>, writer: EventWriter, term: u64) {
     info!(term, "caches are current, work starts");
     let subscriptions = subscribe(context);
     let worked = CancellationToken::new();
     let workers = async {
         let claims = Arc::clone(context);
         let sync = move |uid| sync_claim(Arc::clone(&claims), uid);
-        run_workers(context.queue.clone(), context.settings.workers, drain.clone(), sync).await;
+        run_workers(context.queue.clone(), context.settings.workers, context.draining.clone(), sync).await;
         drop(subscriptions);
         worked.cancel();
     };

@@ -1,5 +1,7 @@
 //! Contract §7.6: what is made of a driver, and whose a volume is.
 
+use std::time::Duration;
+
 use controller_runtime::{ApiServer, Tasks, WorkQueueMetrics};
 use csi_client::{Driver, DriverInfo, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
@@ -11,7 +13,7 @@ use storage_kube::wire::{ClaimProgress, PersistentVolume};
 
 use super::growth::{node_expands, node_has_nothing};
 use super::objects::{claim, volume};
-use super::scene::config;
+use super::scene::{Config, Scene, config};
 use crate::metrics::ResizerMetrics;
 use crate::records::ClaimRecord;
 use crate::run;
@@ -143,5 +145,16 @@ async fn g5_a_driver_that_can_do_nothing_disables_the_resizer_and_ends_nothing()
         assert_eq!(process.is_err(), disabled, "{can:?}");
         let metrics = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         assert!(metrics.contains(&format!("csi_resizer_disabled {}", u8::from(disabled))), "{metrics}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_the_first_term_on_classes_are_left_alone_where_the_api_server_lacks_the_kind() {
+    for served in [true, false] {
+        let config = Config { discover_attributes_class: true, ..config() };
+        let serve = |api: &FakeApiServer| api.serve("storage.k8s.io", "v1", "volumeattributesclasses", served);
+        let scene = Scene::prepared(config, |_| (), |api, _| serve(api)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(scene.term().settings.modifies, served);
     }
 }

@@ -28,7 +28,7 @@ use crate::caches::Caches;
 use crate::metrics::ResizerMetrics;
 use crate::modify;
 use crate::settings::Settings;
-use crate::term::{Process, context, work_in};
+use crate::term::{Process, context, may_start, work_in};
 use crate::term_context::TermContext;
 
 /// Longest wait of a test, on the paused clock.
@@ -133,11 +133,13 @@ impl Scene {
         let term = Arc::<Mutex<Weak<TermContext>>>::default();
         let (led, latest) = (Arc::clone(&process), Arc::clone(&term));
         let leading = lead(None, shutdown.clone(), Health::new(), move |term| {
-            let process = Arc::clone(&led);
-            let (context, writer) = context(&process, &term);
-            *latest.lock() = Arc::downgrade(&context);
+            let (process, latest) = (Arc::clone(&led), Arc::clone(&latest));
             Box::pin(async move {
-                work_in(&process, &context, writer, term.number()).await;
+                if may_start(&process, &term.draining()).await {
+                    let (context, writer) = context(&process, &term);
+                    *latest.lock() = Arc::downgrade(&context);
+                    work_in(&context, writer, term.number()).await;
+                }
                 Ok::<_, Infallible>(())
             })
         });
