@@ -4,6 +4,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use foldhash::HashMap;
+
 /// The curve of a queue's backoff: `base · 2^failures`, never above `max`, without jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use controller_runtime::Mention;
 use csi_translation::{Class, class_provisioner, class_to_csi, volume_to_csi, volume_to_in_tree};
+use serde::Deserialize as _;
 use serde_json::Value;
 use storage_kube::in_tree::InTreePlugin;
 use storage_kube::names::{Interner, VolumeHandle};
@@ -99,7 +100,7 @@ pub(crate) enum NotInTree {
 /// What could not be found again from the object must not be written: nobody could attach or delete it.
 pub(crate) fn in_tree_volume(object: Value) -> Result<(Value, String), NotInTree> {
     let object = volume_to_in_tree(object)?;
-    let read: PersistentVolume = serde_json::from_value(object.clone())?;
+    let read = PersistentVolume::deserialize(&object)?;
     let handle = volume_to_csi(&read)?.handle;
     let named = read.spec.in_tree_source().is_some_and(|(plugin, source)| match plugin {
         InTreePlugin::AzureFile => !source.share_name.is_empty(),

@@ -38,7 +38,7 @@ pub(crate) struct Process {
     pub(crate) caches: Arc<Caches>,
     pub(crate) driver: Driver,
     pub(crate) api_server: ApiServer,
-    /// Events do not queue behind the writes they tell of.
+    /// For capacities, which have a limit of their own, and events, which do not queue behind the writes they tell of.
     pub(crate) unlimited: ApiServer,
     pub(crate) host_name: String,
     pub(crate) worker_threads: usize,
@@ -55,11 +55,14 @@ pub(crate) struct Process {
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
     let drain = term.draining();
     process.caches.first_lists.begin();
-    let client = process.api_server.client();
+    let known = async {
+        let client = process.api_server.client();
+        tokio::join!(current(&process), process.attributes_classes.find_out(&client));
+    };
     tokio::select! {
         biased;
         () = drain.cancelled() => return Ok(()),
-        _ = async { tokio::join!(current(&process), process.attributes_classes.find_out(&client)) } => {}
+        () = known => {}
     }
     info!(term = term.number(), "caches are current, work starts");
     let (context, writer) = context(&process, &term);

@@ -13,7 +13,6 @@ use std::time::Duration;
 use controller_runtime::{
     ApiServer, ElectionMetrics, Health, LeadError, Tasks, Term, WorkQueueMetrics, kube_client, lead,
 };
-
 use csi_client::{CallMetrics, Driver, DriverInfo, Error as DriverError, Handshake};
 use prometheus::Registry;
 use tracing::info;
@@ -57,7 +56,7 @@ pub struct Started<'a> {
     pub driver: Driver,
     /// For requests, under the client-side limit if there is one.
     pub api_server: ApiServer,
-    /// Without the limit: for events, which do not queue behind the writes they tell of.
+    /// Without the limit: for what has one of its own, and for events, which do not queue behind the writes they tell of.
     pub unlimited: ApiServer,
     /// Whose tasks end with the process.
     pub tasks: &'a Tasks,

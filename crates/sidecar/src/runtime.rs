@@ -60,8 +60,8 @@ fn runtime() -> std::io::Result<Runtime> {
         .build()
 }
 
-/// Runs `work` to its end as a task of the runtime. The future that a runtime blocks on may wake itself while the thread goes
-/// to rest.
+/// Runs `work` to its end as a task of the runtime: for the future that it blocks on, a runtime looks at its sockets whenever
+/// that one is woken, and never rests.
 async fn as_task(work: impl Future<Output = Result<(), Exit>> + Send + 'static) -> Result<(), Exit> {
     let mut tasks = JoinSet::new();
     tasks.spawn(work);

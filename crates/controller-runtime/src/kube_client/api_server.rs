@@ -66,7 +66,7 @@ impl ApiServer {
     }
 }
 
-/// The way of a client that exists.
+/// The way of a client that exists, such as one of a server in the same process.
 impl From<&kube::Client> for ApiServer {
     fn from(client: &kube::Client) -> Self {
         let (client, namespace) = (client.clone(), client.default_namespace().into());

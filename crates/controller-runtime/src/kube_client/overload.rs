@@ -1,8 +1,8 @@
 //! Waiting out an overloaded API server: it says how long, and that it has not looked at the request.
 //!
 //! For requests of a leader term, above the client-side limiter (each resend takes its turn again) and below the gate (asked
-//! before each resend, see [`Gate::client`](crate::Gate::client)). Not for leases, whose renewal has a deadline of its own, and not for informers,
-//! which pause by themselves.
+//! before each resend, see [`Gate::client`](crate::Gate::client)). Not for leases, whose renewal has a deadline of its own, and
+//! not for informers, which pause by themselves.
 
 use std::time::Duration;
 

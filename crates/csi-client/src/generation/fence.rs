@@ -5,6 +5,8 @@
 //! the socket asks it again immediately before every write until all of the body has been written, which may be long after:
 //! a driver that does not read leaves HTTP/2 no window. If it is refused there the connection breaks: what is in its buffers
 //! must not be sent, and everybody whose calls are on it has lost the same right.
+//!
+//! Not guaranteed: that the empty frame at the end of a call is asked about, when all before it has been written and it has not.
 
 use std::io;
 use std::pin::Pin;
@@ -102,19 +104,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for FencedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.fence.ask()?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.fence.ask()?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 
     /// `Gathered` passes a flush on when all that HTTP/2 has handed over is written.

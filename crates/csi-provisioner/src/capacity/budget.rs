@@ -1,8 +1,8 @@
 //! How fast objects are written: a limit of their own, so that they do not crowd out what volumes wait for.
 
-use controller_runtime::ApiServer;
 use std::time::Duration;
 
+use controller_runtime::ApiServer;
 use parking_lot::Mutex;
 use sidecar::{AdjustableLimit, Exit, RequestLimit};
 

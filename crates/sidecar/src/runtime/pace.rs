@@ -1,7 +1,8 @@
 //! How often a busy process looks at its sockets.
 //!
 //! The packets of an API server under load come one by one. To wake up for each costs many times what is done with it, in this
-//! process and in those that it takes the processor from; a little later they are a batch.
+//! process and in those that it takes the processor from; a little later they are a batch. The price: where one worker does one
+//! thing after the other, each of its steps takes a period, however fast the driver and the server are.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 
 /// From one look to the next, in the long run. What comes meanwhile waits at most so long.
 const PERIOD: Duration = Duration::from_millis(8);
-/// Looks without a rest, after a quiet time: a start, a claim or an attachment need a dozen.
+/// Looks beyond the first without a rest, after a quiet time: a start, a claim or an attachment need a dozen.
 const AT_ONCE: u32 = 64;
 
 /// The pace of one thread.
