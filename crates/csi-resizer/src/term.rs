@@ -38,15 +38,16 @@ pub(crate) struct Process {
 
 /// Works until the term drains. Dropped at any moment when leadership is lost: queue, workers and memory go with it.
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
-    if may_start(&process, &term.draining()).await {
-        let (context, writer) = context(&process, &term);
+    if let Some((context, writer)) = begin(&process, &term).await {
         work_in(&context, writer, term.number()).await;
     }
     Ok(())
 }
 
-/// Waits until the caches are current and the kinds of the API server are known. False: the term drains first.
-pub(crate) async fn may_start(process: &Process, drain: &CancellationToken) -> bool {
+/// Waits until the caches are current and the kinds of the API server are known, which settle what the term does. None: the
+/// term drains first.
+pub(crate) async fn begin(process: &Process, term: &Term) -> Option<(Arc<TermContext>, EventWriter)> {
+    let drain = term.draining();
     process.caches.first_lists.begin();
     let known = async {
         let client = process.api_server.client();
@@ -54,8 +55,8 @@ pub(crate) async fn may_start(process: &Process, drain: &CancellationToken) -> b
     };
     tokio::select! {
         biased;
-        () = drain.cancelled() => false,
-        () = known => true,
+        () = drain.cancelled() => None,
+        () = known => Some(context(process, term)),
     }
 }
 
@@ -75,7 +76,7 @@ pub(crate) async fn work_in(context: &Arc<TermContext>, writer: EventWriter, ter
 }
 
 /// Everything of the term that writes or calls, behind its gate; the event writer is to be run.
-pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
+fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
     let settings = settings(process);
     let component = format!("external-resizer {}", settings.driver);
     let (events, writer) = EventRecorder::new(term.gate().client(&process.unlimited), component, String::new());

@@ -28,7 +28,7 @@ use crate::caches::Caches;
 use crate::metrics::ResizerMetrics;
 use crate::modify;
 use crate::settings::Settings;
-use crate::term::{Process, context, may_start, work_in};
+use crate::term::{Process, begin, work_in};
 use crate::term_context::TermContext;
 
 /// Longest wait of a test, on the paused clock.
@@ -135,8 +135,7 @@ impl Scene {
         let leading = lead(None, shutdown.clone(), Health::new(), move |term| {
             let (process, latest) = (Arc::clone(&led), Arc::clone(&latest));
             Box::pin(async move {
-                if may_start(&process, &term.draining()).await {
-                    let (context, writer) = context(&process, &term);
+                if let Some((context, writer)) = begin(&process, &term).await {
                     *latest.lock() = Arc::downgrade(&context);
                     work_in(&context, writer, term.number()).await;
                 }
