@@ -243,12 +243,22 @@ mod tests {
 
     /// Lines whose body arrives in these pieces.
     async fn lines(pieces: &[&str]) -> Lines {
+        lines_apart(pieces, Duration::ZERO).await
+    }
+
+    /// Lines whose body arrives in these pieces, each so long after the one before.
+    async fn lines_apart(pieces: &[&str], apart: Duration) -> Lines {
         let pieces: VecDeque<Bytes> = pieces.iter().map(|piece| Bytes::copy_from_slice(piece.as_bytes())).collect();
         let service = service_fn(move |_: http::Request<Body>| {
             let pieces = pieces.clone();
             async move {
-                let frames = futures_util::stream::iter(pieces).map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
-                let body = StreamBody::new(frames);
+                let frames = futures_util::stream::iter(pieces).then(move |piece| async move {
+                    if !apart.is_zero() {
+                        tokio::time::sleep(apart).await;
+                    }
+                    Ok::<_, Infallible>(Frame::data(piece))
+                });
+                let body = StreamBody::new(Box::pin(frames));
                 Ok::<_, Infallible>(http::Response::new(body))
             }
         });
@@ -276,6 +286,14 @@ mod tests {
                 text.as_bytes().chunks(size).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
             assert_eq!(all(&pieces).await, expected, "in pieces of {size}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lines_that_come_slowly_all_come() {
+        let mut lines = lines_apart(&["fir", "st\n", "second\n"], Duration::from_secs(1)).await;
+        assert_eq!(lines.next().await.unwrap().unwrap(), b"first");
+        assert_eq!(lines.next().await.unwrap().unwrap(), b"second");
+        assert!(lines.next().await.unwrap().is_none());
     }
 
     #[tokio::test]
