@@ -1,77 +1,141 @@
-//! A cache of one kind of object, kept current by a watch.
+//! Caches of the objects that a term works on, kept current by watches.
 //!
-//! The flow: the task reads pages or watch lines (`source.rs`), drops what cannot concern the projection (`mention.rs`), decodes them object by object (`decode.rs`, `intake.rs`),
-//! lets the [`Projection`] make a record of each (`projection.rs`), puts it into the store (`store.rs`) and tells the
-//! subscribers (`cache.rs`). Wire objects are dropped at once. `watch.rs` runs it all and recovers from failures.
+//! The flow: a term makes an [`Informer`] of the process's [`Informers`] → the collection's one watch lists again
+//! (`shared_watch.rs`, on `kube_runtime::watcher`, behind `guard.rs`) and hands on each object as JSON (`raw.rs`) → an
+//! object that cannot concern the projection is dropped (`mention.rs`), the others are decoded one by one (`decode.rs`,
+//! `intake.rs`) → the [`Projection`] makes a record of each (`projection.rs`), which goes into the store (`store.rs`) → the
+//! subscribers are told (`cache.rs`). Wire objects are dropped at once. With the term its informers go, and with the
+//! last informer of a collection the watch: a standby has no caches and watches nothing but its Lease.
 //!
-//! What it promises: every change is delivered, in order per key, except that changes in quick succession or during an
-//! outage may show as one; an object that vanished while nothing was watched is delivered as deleted by the next list.
-//! What it does not promise: that a record is current. Only [`Informer::caught_up`] gives a lower bound.
+//! What it promises: [`Informer::synced`] returns after a list that began after the informer was made. Every change is
+//! delivered, in order per key, except that changes in quick succession or during an outage may show as one; an object
+//! that vanished while nothing was watched is delivered as deleted by the next list.
+//! What it does not promise: that a record is current.
 
 mod cache;
+mod collection;
 mod complaint;
 mod decode;
-mod failure;
+mod guard;
 mod intake;
 mod malformed;
 mod managed_fields;
 mod mention;
-mod pause;
 mod projection;
-mod source;
+mod raw;
+mod shared_watch;
 mod store;
-mod watch;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kube::Api;
-use tokio::sync::watch::{Receiver, Sender};
-use tokio::time::timeout;
+use parking_lot::Mutex;
+use tokio::task::coop::consume_budget;
+use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::cache::Cache;
 pub use self::cache::Change;
-use self::complaint::Complaint;
-use self::failure::Failure;
+pub use self::collection::Collection;
+use self::intake::{Intake, Sink};
 pub use self::mention::Mention;
-use self::pause::Pause;
 pub use self::projection::Projection;
-use self::source::Source;
+use self::shared_watch::SharedWatch;
 use self::store::Store;
-pub use self::watch::InformerTask;
-use self::watch::Progress;
-use crate::jitter::random;
+use crate::continuity::Continuity;
+use crate::kube_client::ApiServer;
+use crate::tasks::Tasks;
 
-/// How long the barrier waits for a version before it asks the server for a newer one.
-const BARRIER_PATIENCE: Duration = Duration::from_mins(1);
-
-/// How long the barrier's first question may take, twice as long each time. The client may offer it connections that have
-/// been dead since before the term, and finds that out by silence alone.
-const FIRST_LIMIT: Duration = Duration::from_secs(2);
-
-/// Why an informer cannot do what was asked of it.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The task that keeps it current is gone.
-    #[error("the cache of {resource} is no longer kept current because its task has ended; the process is stopping")]
-    Stopped {
-        /// Such as `persistentvolumes`.
-        resource: String,
-    },
+/// The watches of one process: one for each collection that some term needs. Clones share them.
+#[derive(Clone)]
+pub struct Informers {
+    server: ApiServer,
+    continuity: Continuity,
+    /// Weak: tasks hold informers.
+    tasks: Weak<Tasks>,
+    watches: Arc<Mutex<HashMap<Collection, Weak<SharedWatch>>>>,
 }
 
-/// A handle on the cache; clones share it.
+impl Informers {
+    /// Watches of `server`, as tasks of `tasks`. What is noticed of the server is told to `continuity`.
+    pub fn new(server: ApiServer, continuity: Continuity, tasks: &Arc<Tasks>) -> Self {
+        Self { server, continuity, tasks: Arc::downgrade(tasks), watches: Arc::default() }
+    }
+
+    /// A cache of all objects of the projection's kind. With `resync`, every record is delivered again each time this
+    /// period is over (`None` and zero: never).
+    pub fn all<P: Projection>(&self, projection: P, resync: Option<Duration>) -> Informer<P> {
+        self.of(Collection::of::<P::Wire>(), projection, resync)
+    }
+
+    /// The same for a part of the objects, or for another version of the kind.
+    pub fn of<P: Projection>(&self, collection: Collection, projection: P, resync: Option<Duration>) -> Informer<P> {
+        let cache = Arc::new(Cache::new(projection));
+        let intake: Arc<dyn Sink> = Arc::new(Intake::new(Arc::clone(&cache)));
+        let watch = self.watch(collection);
+        let list = watch.join(Arc::downgrade(&intake));
+        let ended = CancellationToken::new();
+        if let (Some(every), Some(tasks)) = (resync.filter(|period| !period.is_zero()), self.tasks.upgrade()) {
+            let (until, name) = (ended.clone(), format!("resync of {}", watch.collection()));
+            let resync = resync_every(every, Arc::clone(&cache), watch.complete(), list);
+            tasks.spawn(name, async move { until.run_until_cancelled(resync).await.unwrap_or_default() });
+        }
+        Informer { shared: Arc::new(Shared { cache, list, watch, _intake: intake, _resync: ended.drop_guard() }) }
+    }
+
+    fn watch(&self, collection: Collection) -> Arc<SharedWatch> {
+        let mut watches = self.watches.lock();
+        watches.retain(|_, watch| watch.strong_count() > 0);
+        if let Some(watch) = watches.get(&collection).and_then(Weak::upgrade) {
+            return watch;
+        }
+        // A process that is ending has no tasks any more: the informer stays empty.
+        let tasks = self.tasks.upgrade().unwrap_or_default();
+        let watch = Arc::new(SharedWatch::start(collection.clone(), &self.server, &self.continuity, &tasks));
+        watches.insert(collection, Arc::downgrade(&watch));
+        watch
+    }
+}
+
+impl fmt::Debug for Informers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informers").finish_non_exhaustive()
+    }
+}
+
+/// Delivers every record again, each time `every` is over after the first list.
+async fn resync_every<P: Projection>(
+    every: Duration,
+    cache: Arc<Cache<P>>,
+    mut complete: tokio::sync::watch::Receiver<u64>,
+    list: u64,
+) {
+    if complete.wait_for(|complete| *complete >= list).await.is_err() {
+        return;
+    }
+    loop {
+        sleep(every).await;
+        for key in cache.read(Store::keys) {
+            cache.redeliver(&key);
+            consume_budget().await;
+        }
+    }
+}
+
+/// A handle on a cache; clones share it, and the last one ends it.
 pub struct Informer<P: Projection> {
     shared: Arc<Shared<P>>,
 }
 
 struct Shared<P: Projection> {
     cache: Arc<Cache<P>>,
-    source: Source,
-    progress: Receiver<Progress>,
-    /// The highest version anybody waits for.
-    wanted: Sender<u64>,
+    /// The number of the first list that began after the informer was made.
+    list: u64,
+    watch: Arc<SharedWatch>,
+    _intake: Arc<dyn Sink>,
+    _resync: DropGuard,
 }
 
 impl<P: Projection> Clone for Informer<P> {
@@ -83,41 +147,13 @@ impl<P: Projection> Clone for Informer<P> {
 impl<P: Projection> fmt::Debug for Informer<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Informer")
-            .field("resource", &self.shared.source.to_string())
-            .field("progress", &*self.shared.progress.borrow())
+            .field("collection", &self.shared.watch.collection().to_string())
+            .field("synced", &self.is_synced())
             .finish_non_exhaustive()
     }
 }
 
 impl<P: Projection> Informer<P> {
-    /// An empty cache of the collection behind `api`, and the task that fills it and keeps it current. With `resync`, every
-    /// record is delivered again each time this period is over (`None` and zero: never).
-    pub fn new(api: Api<P::Wire>, projection: P, resync: Option<Duration>) -> (Self, InformerTask<P>) {
-        Self::of(Source::new(api), projection, resync)
-    }
-
-    /// The same for those objects of a collection that have certain labels. `path` is the collection's, such as
-    /// `/apis/storage.k8s.io/v1/namespaces/storage/csistoragecapacities`; `labels` is a selector (`key=value,…`). An object
-    /// that loses a label is delivered as deleted.
-    pub fn labelled(
-        client: &kube::Client,
-        path: &str,
-        labels: &str,
-        projection: P,
-        resync: Option<Duration>,
-    ) -> (Self, InformerTask<P>) {
-        Self::of(Source::labelled::<P::Wire>(client, path, labels), projection, resync)
-    }
-
-    fn of(source: Source, projection: P, resync: Option<Duration>) -> (Self, InformerTask<P>) {
-        let cache = Arc::new(Cache::new(projection));
-        let (progress, seen) = tokio::sync::watch::channel(Progress::default());
-        let (wanted, asked) = tokio::sync::watch::channel(0);
-        let task = InformerTask::new(cache.clone(), source.clone(), progress, asked, resync);
-        let shared = Arc::new(Shared { cache, source, progress: seen, wanted });
-        (Self { shared }, task)
-    }
-
     /// The record of `key`, if it is known.
     pub fn get(&self, key: &P::Key) -> Option<Arc<P::Record>> {
         self.shared.cache.read(|store| store.get(key))
@@ -143,58 +179,24 @@ impl<P: Projection> Informer<P> {
         self.len() == 0
     }
 
-    /// Waits until the first list is complete and delivered; without limit, for ever if the task is gone.
+    /// Waits until a list that began after this informer was made is complete and delivered: everything that had happened
+    /// by then is in the cache. Without limit, for ever if the process is ending.
     pub async fn synced(&self) {
-        let mut progress = self.shared.progress.clone();
-        if progress.wait_for(|progress| progress.synced).await.is_err() {
+        let mut complete = self.shared.watch.complete();
+        if complete.wait_for(|complete| *complete >= self.shared.list).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
     /// Whether the first list is complete and delivered.
     pub fn is_synced(&self) -> bool {
-        self.shared.progress.borrow().synced
-    }
-
-    /// Waits until everything that had happened when this was called is in the cache and delivered.
-    ///
-    /// Before the task has run, it waits for the first list, which then begins after this call. Later it asks the server
-    /// for the collection's resourceVersion and waits for that. Because a quiet collection gets a bookmark only each
-    /// minute, a cache that is behind is listed again in place. Waits without limit while the server cannot be reached;
-    /// fails only when the informer's task is gone.
-    pub async fn caught_up(&self) -> Result<(), Error> {
-        let mut first = self.shared.progress.clone();
-        if !first.borrow().begun {
-            return first.wait_for(|progress| progress.synced).await.map(drop).map_err(|_| self.stopped());
-        }
-        let mut patient = true;
-        loop {
-            let target = self.live_version().await?;
-            let mut progress = self.shared.progress.clone();
-            progress.wait_for(|progress| progress.synced).await.map_err(|_| self.stopped())?;
-            if progress.borrow().version < target {
-                self.shared.wanted.send_if_modified(|wanted| {
-                    // After a wait in vain the target may be one that was taken back, by a restore for example.
-                    let change = if patient { *wanted < target } else { *wanted != target };
-                    if change {
-                        *wanted = target;
-                    }
-                    change
-                });
-            }
-            let reached = progress.wait_for(|progress| progress.version >= target);
-            match timeout(BARRIER_PATIENCE, reached).await {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(_)) => return Err(self.stopped()),
-                Err(_) => patient = false,
-            }
-        }
+        *self.shared.watch.complete().borrow() >= self.shared.list
     }
 
     /// Calls `handler` with every record as a new one, then with every change, until the subscription is dropped.
     ///
-    /// The handler is called within the informer's task: it must return at once, such as by adding the key to a queue, and
-    /// must not subscribe to the same informer. It may read the informer, which has the change already.
+    /// The handler is called within the task of the watch: it must return at once, such as by adding the key to a queue,
+    /// and must not subscribe to the same informer. It may read the informer, which has the change already.
     #[must_use = "dropping the subscription ends it"]
     pub fn subscribe(&self, handler: impl Fn(Change<'_, P>) + Send + Sync + 'static) -> Subscription {
         let number = self.shared.cache.subscribe(Arc::new(handler));
@@ -208,8 +210,8 @@ impl<P: Projection> Informer<P> {
         }
     }
 
-    /// [`subscribe`](Self::subscribe) for what lives shorter than the informer, such as a leader term: the handler does not keep
-    /// `owner` alive, and does nothing once it is gone.
+    /// [`subscribe`](Self::subscribe) for what may be gone before the informer: the handler does not keep `owner` alive,
+    /// and does nothing once it is gone.
     #[must_use = "dropping the subscription ends it"]
     pub fn subscribe_for<O: Send + Sync + 'static>(
         &self,
@@ -222,37 +224,6 @@ impl<P: Projection> Informer<P> {
                 react(&owner, &change);
             }
         })
-    }
-
-    async fn live_version(&self) -> Result<u64, Error> {
-        let source = &self.shared.source;
-        let mut pause = Pause::new();
-        let mut complaint = Complaint::default();
-        let mut limit = FIRST_LIMIT;
-        loop {
-            let answer = timeout(limit, source.live_version()).await;
-            let answer = answer.unwrap_or(Err(Failure::NoAnswer(limit)));
-            limit = (limit * 2).min(BARRIER_PATIENCE);
-            match answer {
-                Ok(version) => return Ok(version),
-                Err(failure) => {
-                    let text = format!(
-                        "cannot list {source}: {failure}; no work is done before its current version is known, trying again"
-                    );
-                    if complaint.is_new(&text) {
-                        tracing::warn!("{text}");
-                    }
-                }
-            }
-            tokio::time::sleep(pause.next(random())).await;
-            if self.shared.progress.has_changed().is_err() {
-                return Err(self.stopped());
-            }
-        }
-    }
-
-    fn stopped(&self) -> Error {
-        Error::Stopped { resource: self.shared.source.to_string() }
     }
 }
 

@@ -26,7 +26,6 @@ mod tenure;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +36,10 @@ pub use self::error::{Error, LeadError, check_durations};
 pub use self::health::{Health, Unhealthy};
 pub use self::lease_name::lease_name;
 use self::lock::LeaseLock;
+use self::renewal::Loss;
 use self::tenure::End;
 use self::watch::LeaseWatch;
+use crate::continuity::Continuity;
 use crate::gate::Gate;
 use crate::kube_client::{self, ClientError};
 use crate::metrics::ElectionMetrics;
@@ -104,14 +105,15 @@ impl fmt::Debug for Election {
 /// Runs `start` in each leader term this process gets, until `shutdown` or the first failure.
 ///
 /// `start`'s future must end by itself once [`Term::draining`] is cancelled and its work in flight is done; until then the
-/// lease is renewed. When the lease is lost it is dropped instead. Without an `election` there is one term, with a gate
-/// that is always open.
+/// lease is renewed. When the lease is lost, or the API server is set back ([`Continuity`]), it is dropped instead. Without
+/// an `election` a term has a gate that is always open, and ends with a long outage too; the next one begins at once.
 ///
 /// # Errors
 /// Settings that cannot work, a failure of `start`, or a panic of a task spawned through the term. Losing the lease is
 /// none of these.
 pub async fn lead<F, Fut, E>(
     election: Option<Election>,
+    continuity: Continuity,
     shutdown: CancellationToken,
     health: Health,
     mut start: F,
@@ -122,25 +124,34 @@ where
 {
     // Boxed: the election's state is some 16 KiB, which callers need not carry in their own futures.
     match election {
-        Some(election) => Box::pin(lead_elected(election, shutdown, health, start)).await,
-        None => lead_alone(&shutdown, &mut start).await,
+        Some(election) => Box::pin(lead_elected(election, continuity, shutdown, health, start)).await,
+        None => lead_alone(&continuity, &shutdown, &mut start).await,
     }
 }
 
-async fn lead_alone<F, Fut, E>(shutdown: &CancellationToken, start: &mut F) -> Result<(), LeadError<E>>
+async fn lead_alone<F, Fut, E>(
+    continuity: &Continuity,
+    shutdown: &CancellationToken,
+    start: &mut F,
+) -> Result<(), LeadError<E>>
 where
     F: FnMut(Term) -> Fut,
     Fut: Future<Output = Result<(), E>>,
 {
-    let owner = TermOwner::new(1, Gate::always_open());
-    match tenure::run(owner, start, shutdown, std::future::pending::<Infallible>()).await {
-        End::Finished(result) => result,
-        End::Lost(never) => match never {},
+    let mut number = 1;
+    loop {
+        let owner = TermOwner::new(number, Gate::always_open());
+        match tenure::run(owner, start, shutdown, continuity.interrupted(true)).await {
+            End::Finished(result) => return result,
+            End::Lost(interruption) => tracing::warn!(term = number, "work begins anew: {interruption}"),
+        }
+        number += 1;
     }
 }
 
 async fn lead_elected<F, Fut, E>(
     election: Election,
+    continuity: Continuity,
     shutdown: CancellationToken,
     health: Health,
     mut start: F,
@@ -170,7 +181,14 @@ where
         let gate = Gate::open_until(won + lock.election.renew_deadline);
         let owner = TermOwner::new(number, gate.clone());
         owner.term().spawn("leader-election-event", announcement::announce(&lock, "became leader"));
-        let end = tenure::run(owner, &mut start, &shutdown, renewal::keep(&mut lock, &gate, &health, won)).await;
+        let set_back = continuity.interrupted(false);
+        let lost = async {
+            tokio::select! {
+                loss = renewal::keep(&mut lock, &gate, &health, won) => loss,
+                interruption = set_back => Loss::Interrupted(interruption),
+            }
+        };
+        let end = tenure::run(owner, &mut start, &shutdown, lost).await;
 
         health.stands_by();
         metrics.set_leading("", false);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -99,6 +100,17 @@ impl Tasks {
         self.drain(Duration::ZERO).await;
     }
 
+    /// The same for an owner that is shared. Whoever shares it holds it for moments only, to spawn a task.
+    pub async fn shutdown_shared(mut shared: Arc<Self>) {
+        loop {
+            match Arc::try_unwrap(shared) {
+                Ok(tasks) => return tasks.shutdown().await,
+                Err(still_shared) => shared = still_shared,
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Cancels the token, lets the tasks end by themselves for up to `grace`, aborts the rest, and returns when the last
     /// one is gone.
     pub async fn drain(self, grace: Duration) {
@@ -126,8 +138,6 @@ impl Drop for Tasks {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-    use std::sync::Arc;
 
     use tokio::time::{Instant, timeout};
 

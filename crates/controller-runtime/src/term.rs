@@ -70,15 +70,7 @@ impl TermOwner {
 
     /// Aborts the tasks and waits until the last one is gone.
     pub(crate) async fn end(self) {
-        let mut tasks = self.tasks;
-        loop {
-            match Arc::try_unwrap(tasks) {
-                Ok(tasks) => return tasks.shutdown().await,
-                // Another thread is just spawning one.
-                Err(shared) => tasks = shared,
-            }
-            tokio::task::yield_now().await;
-        }
+        Tasks::shutdown_shared(self.tasks).await;
     }
 }
 

@@ -116,7 +116,7 @@ async fn failed(term: &TermContext, attachment: &Attachment, error: &AttachmentE
 }
 
 fn is_registered(term: &TermContext, node: &NodeName) -> bool {
-    term.caches.nodes.get(node).is_some_and(|node| matches!(*node, NodeRecord::Registered(_)))
+    term.caches.node(node).is_some_and(|node| matches!(*node, NodeRecord::Registered(_)))
 }
 
 /// Writes the error into the status. That this fails is only logged: the next try has an error of its own to tell.

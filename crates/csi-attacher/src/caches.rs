@@ -1,49 +1,60 @@
-//! What the process watches; kept over terms.
+//! What a term watches.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use controller_runtime::{Informer, Subscription, Tasks};
-use kube::{Api, Client};
-use sidecar::FirstLists;
+use controller_runtime::{Informer, Informers, Subscription};
+use storage_kube::names::{NodeName, VolumeName};
 
 use crate::kept_volumes::{self, KeptVolumes};
-use crate::records::{AttachmentProjection, Interners, NodeProjection, VolumeProjection};
+use crate::records::{AttachmentProjection, Interners, NodeProjection, NodeRecord, VolumeProjection, VolumeRecord};
 use crate::settings::Settings;
 
-/// The caches of one process.
+/// The caches of one term.
 pub(crate) struct Caches {
     pub(crate) attachments: Informer<AttachmentProjection>,
-    /// Empty for a driver that does not publish: nothing of volumes and nodes is read then.
-    pub(crate) volumes: Informer<VolumeProjection>,
-    /// As `volumes`.
-    pub(crate) nodes: Informer<NodeProjection>,
+    /// None for a driver that does not publish: nothing of volumes and nodes is read then.
+    pub(crate) published: Option<PublishedCaches>,
     pub(crate) kept_volumes: Arc<KeptVolumes>,
     pub(crate) interners: Arc<Interners>,
-    /// Begun when the first term begins, if not before.
-    pub(crate) first_lists: FirstLists,
     _keeping: Vec<Subscription>,
 }
 
+/// Volumes and nodes.
+pub(crate) struct PublishedCaches {
+    pub(crate) volumes: Informer<VolumeProjection>,
+    pub(crate) nodes: Informer<NodeProjection>,
+}
+
 impl Caches {
-    /// One watch per kind, for the life of the process, from the first term or soon after.
-    pub(crate) fn start(settings: &Settings, resync: Option<Duration>, client: &Client, tasks: &Tasks) -> Self {
-        let interners = Arc::<Interners>::default();
-        let first_lists = FirstLists::default();
-        let projection = AttachmentProjection::new(settings, &interners);
-        let (attachments, task) = Informer::new(Api::all(client.clone()), projection, resync);
-        first_lists.spawn(tasks, "attachments", task.run());
-        let projection = VolumeProjection::new(settings, &interners);
-        let (volumes, volumes_task) = Informer::new(Api::all(client.clone()), projection, resync);
-        let projection = NodeProjection { driver: settings.driver.clone(), interners: Arc::clone(&interners) };
-        let (nodes, nodes_task) = Informer::new(Api::all(client.clone()), projection, resync);
-        let kept_volumes = Arc::<KeptVolumes>::default();
-        let mut keeping = Vec::new();
-        if settings.facts.publishes {
-            keeping = kept_volumes::keep(&kept_volumes, &attachments, &volumes);
-            first_lists.spawn(tasks, "volumes", volumes_task.run());
-            first_lists.spawn(tasks, "nodes", nodes_task.run());
+    /// Begins to list.
+    pub(crate) fn start(settings: &Settings, informers: &Informers) -> Self {
+        let (interners, kept_volumes) = (Arc::<Interners>::default(), Arc::<KeptVolumes>::default());
+        let attachments = informers.all(AttachmentProjection::new(settings, &interners), settings.resync);
+        let published = settings.facts.publishes.then(|| {
+            let nodes = NodeProjection { driver: settings.driver.clone(), interners: Arc::clone(&interners) };
+            PublishedCaches {
+                volumes: informers.all(VolumeProjection::new(settings, &interners), settings.resync),
+                nodes: informers.all(nodes, settings.resync),
+            }
+        });
+        let keeping =
+            published.as_ref().map(|published| kept_volumes::keep(&kept_volumes, &attachments, &published.volumes));
+        Self { attachments, published, kept_volumes, interners, _keeping: keeping.unwrap_or_default() }
+    }
+
+    /// Waits for the first lists.
+    pub(crate) async fn synced(&self) {
+        self.attachments.synced().await;
+        if let Some(PublishedCaches { volumes, nodes }) = &self.published {
+            tokio::join!(volumes.synced(), nodes.synced());
         }
-        Self { attachments, volumes, nodes, kept_volumes, interners, first_lists, _keeping: keeping }
+    }
+
+    pub(crate) fn volume(&self, name: &VolumeName) -> Option<Arc<VolumeRecord>> {
+        self.published.as_ref()?.volumes.get(name)
+    }
+
+    pub(crate) fn node(&self, name: &NodeName) -> Option<Arc<NodeRecord>> {
+        self.published.as_ref()?.nodes.get(name)
     }
 }

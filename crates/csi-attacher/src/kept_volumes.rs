@@ -1,5 +1,5 @@
 //! Volumes whose objects are gone while an attachment still needs them: a volume that was deleted by force can be detached
-//! all the same. Kept over terms, also by a standby; lost with the process.
+//! all the same. Lost with the term, like all that a term has learnt from its caches.
 
 use std::collections::HashMap;
 use std::sync::Arc;

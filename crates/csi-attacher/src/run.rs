@@ -1,4 +1,4 @@
-//! The process, from its command line to its exit code: flags → API server → driver → caches → leader terms.
+//! The process, from its command line to its exit code: flags → API server → driver → leader terms.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use sidecar::{Boot, Exit, Metrics, Shutdown, Started, kube_config, leading, logg
 use storage_kube::in_tree::InTreePlugin;
 
 use crate::args::{AttacherArgs, Config, FEATURE_GATES};
-use crate::caches::Caches;
 use crate::metrics::AttacherMetrics;
 use crate::settings::Settings;
 use crate::term::{self, Process};
@@ -69,18 +68,17 @@ pub(crate) fn lock_name(driver: &str) -> String {
 }
 
 /// What outlives a term, once the driver is known.
-fn process(config: &Config, started: Started<'_>, metrics: AttacherMetrics) -> Process {
+fn process(config: &Config, started: Started, metrics: AttacherMetrics) -> Process {
     let settings = Arc::new(Settings::new(config, &started.info));
     if !settings.facts.publishes {
         tracing::info!(driver = %settings.driver, "the driver does not attach volumes: attachments are only marked as attached");
     }
     Process {
-        caches: Arc::new(Caches::start(&settings, config.resync, &started.api_server.client(), started.tasks)),
+        informers: started.informers,
         settings,
         driver: started.driver,
         api_server: started.api_server,
         queue_metrics: started.queue_metrics,
         metrics,
-        elects: started.elects,
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) backoff: Backoff,
     /// `--worker-threads`.
     pub(crate) worker_threads: usize,
+    /// `--resync`.
+    pub(crate) resync: Option<Duration>,
 }
 
 impl Settings {
@@ -82,6 +84,7 @@ impl Settings {
             reconcile_sync: config.reconcile_sync,
             backoff: config.backoff,
             worker_threads: config.worker_threads,
+            resync: config.resync,
         }
     }
 }

@@ -9,18 +9,19 @@ use controller_runtime::{Change, Subscription};
 use storage_kube::names::{AttachmentName, VolumeName};
 
 use crate::attachment::decision::is_to_do;
+use crate::caches::PublishedCaches;
 use crate::records::{AttachmentProjection, AttachmentRecord, NodeProjection, NodeRecord, VolumeProjection};
 use crate::term_context::TermContext;
 use crate::volume::decision::may_need_release;
 
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
-    let caches = &term.caches;
-    vec![
-        caches.attachments.subscribe_for(term, attachment_changed),
-        caches.volumes.subscribe_for(term, volume_changed),
-        caches.nodes.subscribe_for(term, node_changed),
-    ]
+    let mut subscriptions = vec![term.caches.attachments.subscribe_for(term, attachment_changed)];
+    if let Some(PublishedCaches { volumes, nodes }) = &term.caches.published {
+        subscriptions.push(volumes.subscribe_for(term, volume_changed));
+        subscriptions.push(nodes.subscribe_for(term, node_changed));
+    }
+    subscriptions
 }
 
 fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjection>) {
@@ -65,7 +66,7 @@ fn attachment_gone(term: &TermContext, name: &AttachmentName, attachment: &Attac
 
 /// Puts a volume into its queue if our finalizer may have to go.
 fn add_volume(term: &TermContext, name: &VolumeName) {
-    if term.caches.volumes.get(name).is_some_and(|volume| may_need_release(&term.settings, &volume)) {
+    if term.caches.volume(name).is_some_and(|volume| may_need_release(&term.settings, &volume)) {
         term.queues.volumes.forget(name);
         term.queues.volumes.add(name.clone());
     }

@@ -76,7 +76,7 @@ impl TermContext {
 
     /// The same for a volume.
     pub(crate) fn volume(&self, name: &VolumeName) -> Option<Arc<VolumeRecord>> {
-        let cached = self.caches.volumes.get(name)?;
+        let cached = self.caches.volume(name)?;
         Some(self.own_patches.newest(name, cached))
     }
 
@@ -98,6 +98,6 @@ impl TermContext {
 
     /// What the driver calls the node, or why that is not known.
     pub(crate) fn node(&self, attachment: &Attachment) -> Option<Arc<NodeRecord>> {
-        self.caches.nodes.get(attachment.record.node())
+        self.caches.node(attachment.record.node())
     }
 }

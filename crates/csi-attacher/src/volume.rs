@@ -125,7 +125,7 @@ async fn send(
             let volume = Arc::new(term.volume_projection.record(volume));
             term.own_patches.answered(name, &volume);
             // The watch may have been faster than the answer.
-            term.own_patches.seen(name, term.caches.volumes.get(name).as_deref());
+            term.own_patches.seen(name, term.caches.volume(name).as_deref());
             Ok(Some(volume))
         }
         Err(Error::Api(status)) if status.code == 404 => Ok(None),

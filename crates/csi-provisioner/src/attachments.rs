@@ -10,23 +10,22 @@
 //! provisioner does. An attachment made after `DeleteVolume` was sent is too late to be seen.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use controller_runtime::{Informer, InformerError, Tasks};
+use controller_runtime::{Change, Informer, Informers, Subscription};
+use kube::Client;
 use kube::api::ListParams;
-use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde::de::IgnoredAny;
-use sidecar::FirstLists;
 use storage_kube::names::{Interner, VolumeName};
 use storage_kube::uid::Uid;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::error::ReclaimError;
+use crate::migration::ProvisionerNames;
 use crate::records::AttachmentProjection;
 use crate::settings::Settings;
 use crate::term_context::TermContext;
@@ -34,59 +33,82 @@ use crate::term_context::TermContext;
 /// How long a refusal to read attachments is believed before they are asked for again.
 const BELIEVE_REFUSAL: Duration = Duration::from_mins(10);
 
-/// The attachments of this driver's volumes; kept over terms.
+/// The attachments of this driver's volumes.
 pub(crate) struct Attachments {
-    pub(crate) cache: Informer<AttachmentProjection>,
-    /// Begins the watch; `None` when it begins by itself.
-    begin: Option<CancellationToken>,
+    informers: Informers,
+    names: ProvisionerNames,
+    interner: Arc<Interner>,
+    /// Unset while they are not watched.
+    watched: OnceLock<Informer<AttachmentProjection>>,
+    /// Who is told of each change, as soon as they are watched.
+    listener: OnceLock<(Weak<TermContext>, React)>,
+    subscription: OnceLock<Subscription>,
 }
+
+type React = fn(&TermContext, &Change<'_, AttachmentProjection>);
 
 impl Attachments {
     /// `interner` is the one of the volumes.
-    pub(crate) fn start(
-        settings: &Settings,
-        client: &Client,
-        tasks: &Tasks,
-        first_lists: &FirstLists,
-        interner: Arc<Interner>,
-    ) -> Self {
-        let projection = AttachmentProjection { names: settings.names.clone(), interner };
-        let (cache, task) = Informer::new(Api::all(client.clone()), projection, None);
+    pub(crate) fn start(settings: &Settings, informers: &Informers, interner: Arc<Interner>) -> Self {
+        let attachments = Self {
+            informers: informers.clone(),
+            names: settings.names.clone(),
+            interner,
+            watched: OnceLock::new(),
+            listener: OnceLock::new(),
+            subscription: OnceLock::new(),
+        };
         if settings.driver.attaches {
-            first_lists.spawn(tasks, "attachments", task.run());
-            return Self { cache, begin: None };
+            attachments.watch();
         }
-        let begin = CancellationToken::new();
-        let begun = begin.clone();
-        tasks.spawn("attachments", async move {
-            begun.cancelled().await;
-            task.run().await;
+        attachments
+    }
+
+    fn watch(&self) {
+        self.watched.get_or_init(|| {
+            let projection = AttachmentProjection { names: self.names.clone(), interner: Arc::clone(&self.interner) };
+            self.informers.all(projection, None)
         });
-        Self { cache, begin: Some(begin) }
+        self.listen();
     }
 
-    /// Waits for the first list, if it begins by itself.
-    pub(crate) async fn synced(&self) {
-        if self.begin.is_none() {
-            self.cache.synced().await;
+    fn listen(&self) {
+        if let (Some(cache), Some((term, react))) = (self.watched.get(), self.listener.get())
+            && let Some(term) = term.upgrade()
+        {
+            self.subscription.get_or_init(|| cache.subscribe_for(&term, *react));
         }
     }
 
-    /// Waits until the cache is not older than this call, if it is kept from the start.
-    pub(crate) async fn caught_up(&self) -> Result<(), InformerError> {
-        if self.begin.is_none() { self.cache.caught_up().await } else { Ok(()) }
+    /// Waits for the first list, if they are watched.
+    pub(crate) async fn synced(&self) {
+        if let Some(cache) = self.watched.get() {
+            cache.synced().await;
+        }
+    }
+
+    /// Tells the term of each change, from when they are watched on.
+    pub(crate) fn subscribe(&self, term: &Arc<TermContext>, react: React) {
+        self.listener.get_or_init(|| (Arc::downgrade(term), react));
+        self.listen();
     }
 
     /// How many attachments name the volume, whatever their state. 0 also when that is not known, see [`known`].
     pub(crate) fn of(&self, volume: &VolumeName) -> usize {
-        self.cache.in_group(volume).len()
+        self.watched.get().map_or(0, |cache| cache.in_group(volume).len())
+    }
+
+    /// How many are kept.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.watched.get().map_or(0, Informer::len)
     }
 }
 
 /// What a term knows of attachments, besides the cache.
 #[derive(Default)]
 pub(crate) struct AttachmentKnowledge {
-    /// Set when the cache is as new as the term. Only of use where the watch begins with a deletion.
+    /// Set after the first list. Only of use where the watch begins with a deletion.
     current: OnceCell<()>,
     /// Reading them was refused.
     refused: Mutex<Option<Instant>>,
@@ -121,15 +143,17 @@ enum NotKnown {
 /// # Errors
 /// The API server did not answer: nothing may be deleted then.
 pub(crate) async fn known(term: &TermContext) -> Result<(), ReclaimError> {
-    let Some(begin) = &term.caches.attachments.begin else { return Ok(()) };
-    match term.attachments.current.get_or_try_init(|| become_known(term, begin)).await {
+    if term.settings.driver.attaches {
+        return Ok(());
+    }
+    match term.attachments.current.get_or_try_init(|| become_known(term)).await {
         Ok(()) | Err(NotKnown::Refused) => Ok(()),
         Err(NotKnown::Failed(error)) => Err(error),
     }
 }
 
 /// A watch never ends for want of permission, so one request asks for it first.
-async fn become_known(term: &TermContext, begin: &CancellationToken) -> Result<(), NotKnown> {
+async fn become_known(term: &TermContext) -> Result<(), NotKnown> {
     if term.attachments.is_refused() {
         return Err(NotKnown::Refused);
     }
@@ -146,12 +170,10 @@ async fn become_known(term: &TermContext, begin: &CancellationToken) -> Result<(
         }
         Err(source) => return Err(NotKnown::Failed(ReclaimError::Attachments { source: Box::new(source) })),
     }
-    begin.cancel();
+    let attachments = &term.caches.attachments;
+    attachments.watch();
     tokio::select! {
-        caught_up = term.caches.attachments.cache.caught_up() => {
-            // Its task has ended, which ends the process.
-            caught_up.map_err(|_| NotKnown::Failed(ReclaimError::AttachmentsNotListed))
-        }
+        () = attachments.synced() => Ok(()),
         () = tokio::time::sleep(term.settings.timeout) => Err(NotKnown::Failed(ReclaimError::AttachmentsNotListed)),
         () = term.draining.cancelled() => Err(NotKnown::Failed(ReclaimError::AttachmentsNotListed)),
     }

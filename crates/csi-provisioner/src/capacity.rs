@@ -2,7 +2,7 @@
 //!
 //! The flow of one object:
 //!
-//! 1. [`set_up`] finds the version of the API and the owner, once in the life of the process; [`process`] watches our objects.
+//! 1. [`set_up`] finds the version of the API and the owner, once in the life of the process; each term watches our objects.
 //! 2. Classes and nodes change ([`changes`]): [`segments`] and [`desired`] say which objects there should be.
 //! 3. An [`item::Item`], a class in a segment, gets into the queue: new ones first, all of them at each poll, some of them when
 //!    a volume was made or is gone ([`refresh`]). One that waits already is not added again.
@@ -35,16 +35,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{ApiServer, Backoff, Gate, Outcome, WorkQueue, WorkQueueMetrics, run_workers};
+use controller_runtime::{Gate, Informer, Outcome, WorkQueue, run_workers};
 use parking_lot::Mutex;
 use storage_kube::names::ClassName;
 use storage_kube::topology::Segment;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info};
+use tracing::{debug, info};
 
-use crate::records::CapacityRecord;
+use crate::records::{CapacityProjection, CapacityRecord};
+use crate::term::Process;
 use crate::term_context::TermContext;
 use budget::Budget;
 use call_slots::{CallSlots, Pace};
@@ -67,6 +68,8 @@ const COALESCE: Duration = Duration::from_secs(1);
 /// The capacities in one term.
 pub(crate) struct Capacity {
     pub(crate) process: Arc<CapacityProcess>,
+    /// This provisioner's.
+    pub(crate) objects: Informer<CapacityProjection>,
     pub(crate) desired: Mutex<Desired>,
     pub(crate) own_writes: OwnWrites,
     pub(crate) queue: WorkQueue<Item>,
@@ -80,24 +83,20 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// For a term whose gate this is; `server` is without a limit.
-    pub(crate) fn new(
-        process: &Arc<CapacityProcess>,
-        gate: &Gate,
-        server: &ApiServer,
-        backoff: Backoff,
-        metrics: &WorkQueueMetrics,
-    ) -> Arc<Self> {
+    /// For a term whose gate this is.
+    pub(crate) fn new(process: &Arc<CapacityProcess>, provisioner: &Process, gate: &Gate) -> Arc<Self> {
         let CapacityProcess { flags, timeout, place, owner, source, projection, .. } = &**process;
-        let (budget, limited) = Budget::new(flags.write_limit, flags.poll_interval, server);
+        let Process { unlimited, backoff, queue_metrics, informers, .. } = provisioner;
+        let (budget, limited) = Budget::new(flags.write_limit, flags.poll_interval, unlimited);
         let pace = Pace { threads: flags.threads, poll_interval: flags.poll_interval, timeout: *timeout };
         let follows_nodes = matches!(source, SegmentSource::Nodes);
         let capacity = Arc::new(Self {
             process: Arc::clone(process),
+            objects: informers.of(place.objects(&projection.managed_by), projection.clone(), None),
             desired: Mutex::default(),
             own_writes: OwnWrites::default(),
-            queue: WorkQueue::new("csistoragecapacity", backoff, metrics),
-            topology: follows_nodes.then(|| WorkQueue::new("csitopology", backoff, metrics)),
+            queue: WorkQueue::new("csistoragecapacity", *backoff, queue_metrics),
+            topology: follows_nodes.then(|| WorkQueue::new("csitopology", *backoff, queue_metrics)),
             slots: CallSlots::new(pace),
             writer: Writer {
                 api: gate.client(&limited),
@@ -115,8 +114,8 @@ impl Capacity {
 
     /// The objects of an item that the cache has.
     pub(crate) fn cached(&self, item: &Item) -> Vec<Arc<CapacityRecord>> {
-        let names = self.process.objects.in_group(item);
-        names.iter().filter_map(|name| self.process.objects.get(name)).collect()
+        let names = self.objects.in_group(item);
+        names.iter().filter_map(|name| self.objects.get(name)).collect()
     }
 
     /// Asks for all capacities of a class, soon.
@@ -142,7 +141,7 @@ impl Capacity {
         self.budget.follow(wanted);
         for item in items {
             self.queue.forget(&item);
-            if self.process.objects.in_group(&item).is_empty() {
+            if self.objects.in_group(&item).is_empty() {
                 self.queue.add_urgent(item);
             } else {
                 self.queue.add(item);
@@ -152,8 +151,8 @@ impl Capacity {
 
     pub(crate) fn counts(&self) -> Counts {
         let items = self.desired.lock().items();
-        let there = items.iter().filter(|item| !self.process.objects.in_group(item).is_empty()).count();
-        Counts { goal: items.len(), current: there, obsolete: self.process.objects.len().saturating_sub(there) }
+        let there = items.iter().filter(|item| !self.objects.in_group(item).is_empty()).count();
+        Counts { goal: items.len(), current: there, obsolete: self.objects.len().saturating_sub(there) }
     }
 
     /// Finds the segments anew.
@@ -181,17 +180,18 @@ impl Capacity {
 
 /// Publishes capacities until the term drains. Nothing that is in flight then has to end: asking changes nothing, and a
 /// write that is cut off is found by the next leader, done or not.
-pub(crate) async fn work(term: &Arc<TermContext>, elects: bool, drain: &CancellationToken) {
+pub(crate) async fn work(term: &Arc<TermContext>, drain: &CancellationToken) {
     let Some(capacity) = &term.capacity else { return };
     tokio::select! {
         biased;
         () = drain.cancelled() => {}
-        () = publish(term, capacity, elects, drain) => {}
+        () = publish(term, capacity, drain) => {}
     }
 }
 
-async fn publish(term: &Arc<TermContext>, capacity: &Arc<Capacity>, elects: bool, drain: &CancellationToken) {
-    current(capacity, elects).await;
+async fn publish(term: &Arc<TermContext>, capacity: &Arc<Capacity>, drain: &CancellationToken) {
+    // What the previous leader made must be seen before anything is made.
+    capacity.objects.synced().await;
     capacity.find_classes(term);
     capacity.find_segments(term);
     info!(wanted = capacity.desired.lock().len(), "storage capacities are published");
@@ -203,20 +203,6 @@ async fn publish(term: &Arc<TermContext>, capacity: &Arc<Capacity>, elects: bool
         poll(capacity),
         refresh_classes(capacity),
     );
-}
-
-/// Returns when the cache of our objects is not older than the start of the term: what the previous leader made must be seen
-/// before anything is made.
-async fn current(capacity: &Capacity, elects: bool) {
-    if !elects {
-        capacity.process.objects.synced().await;
-        return;
-    }
-    if let Err(error) = capacity.process.objects.caught_up().await {
-        // A cache has no task any more, which ends the process.
-        error!(err = %error, "the storage capacities will not be known to be current, none are published");
-        std::future::pending::<()>().await;
-    }
 }
 
 async fn follow_topology(term: &Arc<TermContext>, capacity: &Arc<Capacity>, drain: &CancellationToken) {

@@ -30,6 +30,7 @@
 mod args;
 mod attachments;
 mod attributes_class;
+mod caches;
 mod capacity;
 mod claim;
 mod content_source;

@@ -1,34 +1,23 @@
-//! The process, from its command line to its exit code: flags → API server → driver → caches → leader terms.
+//! The process, from its command line to its exit code: flags → API server → driver → leader terms.
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use controller_runtime::{Informer, Tasks};
 use csi_client::{DriverInfo, Handshake};
-use kube::{Api, Client};
 use sidecar::feature_gates::FeatureGates;
-use sidecar::{Boot, Exit, FirstLists, Metrics, Shutdown, Started, kube_config, leading, logging, process_env};
+use sidecar::{Boot, Exit, Metrics, Shutdown, Started, kube_config, leading, logging, process_env};
 use storage_kube::in_tree::InTreePlugin;
-use storage_kube::names::Interner;
 use storage_kube::topology::Segment;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
-use crate::attachments::Attachments;
 use crate::attributes_class;
 use crate::capacity::process::{CapacityProcess, Prepared};
 use crate::capacity::segments::SegmentSource;
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
-use crate::records::{
-    ClaimProjection, Claims, ClassProjection, CsiNodeProjection, GrantProjection, NodeProjection, VolumeProjection,
-};
 use crate::settings::{DriverFacts, NodeFlags, Settings};
 use crate::term::{self, Process};
-use crate::term_context::{Caches, NodeCaches};
-
-/// How often every object is looked at again, as in the Go provisioner's library.
-const RESYNC: Duration = Duration::from_mins(15);
 
 /// Runs the program until it is told to end, or cannot go on.
 ///
@@ -82,7 +71,7 @@ fn lock_name(driver: &str) -> String {
 }
 
 /// What outlives a term, once the driver is known.
-fn process(config: Config, capacity: Option<Prepared>, started: Started<'_>, metrics: ProvisionerMetrics) -> Process {
+fn process(config: Config, capacity: Option<Prepared>, started: Started, metrics: ProvisionerMetrics) -> Process {
     let driver = started.info.name.as_ref();
     let node = config.node.map(|node| NodeFlags { place: place(&started.info), ..node });
     let settings = Arc::new(Settings {
@@ -94,17 +83,15 @@ fn process(config: Config, capacity: Option<Prepared>, started: Started<'_>, met
         node,
         timeout: config.timeout,
     });
-    let client = started.api_server.client();
-    let caches = Arc::new(start_caches(&settings, &client, started.tasks));
     let capacity = capacity.map(|capacity| {
         let source = match &settings.node {
             Some(node) => SegmentSource::Fixed(node.place.clone().unwrap_or_default()),
             None => SegmentSource::Nodes,
         };
-        CapacityProcess::start(capacity, source, &settings, &client, &caches.first_lists, started.tasks)
+        CapacityProcess::new(capacity, source, &settings)
     });
     Process {
-        caches,
+        informers: started.informers,
         capacity: capacity.map(Arc::new),
         attributes_classes: attributes_class::kind(settings.flags.discover_attributes_class),
         settings,
@@ -116,7 +103,6 @@ fn process(config: Config, capacity: Option<Prepared>, started: Started<'_>, met
         backoff: config.backoff,
         queue_metrics: started.queue_metrics,
         metrics,
-        elects: started.elects,
     }
 }
 
@@ -135,37 +121,4 @@ fn provisioner_identity(driver: &str, node: Option<&NodeFlags>) -> String {
         identity.push_str(node.name.as_str());
     }
     identity
-}
-
-/// One watch per kind, for the life of the process, from the first term or soon after.
-pub(crate) fn start_caches(settings: &Settings, client: &Client, tasks: &Tasks) -> Caches {
-    let names = &settings.names;
-    let first_lists = FirstLists::default();
-    let (claims, task) = Informer::new(Api::all(client.clone()), ClaimProjection::new(names.clone()), Some(RESYNC));
-    first_lists.spawn(tasks, "claims", task.run());
-    let (classes, task) =
-        Informer::new(Api::all(client.clone()), ClassProjection { names: names.clone() }, Some(RESYNC));
-    first_lists.spawn(tasks, "classes", task.run());
-    let place = settings.node.as_ref().and_then(|node| node.place.clone());
-    let interner = Arc::new(Interner::new());
-    let projection = VolumeProjection { names: names.clone(), interner: Arc::clone(&interner), place };
-    let (volumes, task) = Informer::new(Api::all(client.clone()), projection, Some(RESYNC));
-    first_lists.spawn(tasks, "volumes", task.run());
-    let attachments = Attachments::start(settings, client, tasks, &first_lists, interner);
-    let nodes = settings.needs_nodes().then(|| {
-        let interner = Arc::new(Interner::new());
-        let projection = NodeProjection { interner: Arc::clone(&interner) };
-        let (nodes, task) = Informer::new(Api::all(client.clone()), projection, None);
-        first_lists.spawn(tasks, "nodes", task.run());
-        let projection = CsiNodeProjection { driver: names.driver.clone(), interner };
-        let (csi_nodes, task) = Informer::new(Api::all(client.clone()), projection, None);
-        first_lists.spawn(tasks, "csi nodes", task.run());
-        NodeCaches { nodes, csi_nodes }
-    });
-    let grants = settings.flags.cross_namespace_gate.then(|| {
-        let (grants, task) = Informer::new(Api::all(client.clone()), GrantProjection, None);
-        first_lists.spawn(tasks, "reference grants", task.run());
-        grants
-    });
-    Caches { claims: Claims::new(claims), classes, volumes, attachments, nodes, grants, first_lists }
 }

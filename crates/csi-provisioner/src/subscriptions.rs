@@ -27,8 +27,8 @@ pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
         claims,
         caches.classes.subscribe_for(term, class_changed),
         caches.volumes.subscribe_for(term, volume_changed),
-        caches.attachments.cache.subscribe_for(term, attachment_changed),
     ];
+    caches.attachments.subscribe(term, attachment_changed);
     if let Some(grants) = &caches.grants {
         all.push(grants.subscribe_for(term, grant_changed));
     }

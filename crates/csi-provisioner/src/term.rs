@@ -3,14 +3,17 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use controller_runtime::{ApiServer, Backoff, EventRecorder, EventWriter, Term, WorkQueueMetrics, run_workers};
+use controller_runtime::{
+    ApiServer, Backoff, EventRecorder, EventWriter, Informers, Term, WorkQueueMetrics, run_workers,
+};
 use csi_client::Driver;
 use parking_lot::Mutex;
 use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::info;
 
 use crate::attachments::AttachmentKnowledge;
+use crate::caches::Caches;
 use crate::capacity::process::CapacityProcess;
 use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
@@ -23,7 +26,7 @@ use crate::save_volume::{self, sync_unsaved};
 use crate::settings::{ProvisioningFlags, Settings};
 use crate::source_protection::{holds::Holds, snapshot_sweep, sync_source};
 use crate::subscriptions::subscribe;
-use crate::term_context::{Caches, Queues, TermContext};
+use crate::term_context::{Queues, TermContext};
 use crate::topology::cluster::ClusterView;
 use crate::volume::finalizer_writes::FinalizerWrites;
 use crate::volume::reclaimed::Reclaimed;
@@ -35,7 +38,7 @@ pub(crate) struct Process {
     pub(crate) settings: Arc<Settings>,
     /// Whether gate `VolumeAttributesClass` holds.
     pub(crate) attributes_classes: ServedKind,
-    pub(crate) caches: Arc<Caches>,
+    pub(crate) informers: Informers,
     pub(crate) driver: Driver,
     pub(crate) api_server: ApiServer,
     /// For capacities, which have a limit of their own, and events, which do not queue behind the writes they tell of.
@@ -47,80 +50,86 @@ pub(crate) struct Process {
     pub(crate) metrics: ProvisionerMetrics,
     /// Only where capacities are published.
     pub(crate) capacity: Option<Arc<CapacityProcess>>,
-    /// Whether another process may have worked before this term.
-    pub(crate) elects: bool,
 }
 
 /// Works until the term drains. Dropped at any moment when leadership is lost: queues, workers and memory go with it.
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
-    let drain = term.draining();
-    process.caches.first_lists.begin();
-    let known = async {
-        let client = process.api_server.client();
-        tokio::join!(current(&process), process.attributes_classes.find_out(&client));
-    };
-    tokio::select! {
-        biased;
-        () = drain.cancelled() => return Ok(()),
-        () = known => {}
+    if let Some((context, writer)) = begin(&process, &term).await {
+        work_in(&process, &context, writer, term.number()).await;
     }
-    info!(term = term.number(), "caches are current, work starts");
-    let (context, writer) = context(&process, &term);
-    let subscriptions = subscribe(&context);
-    let worked = CancellationToken::new();
-    let workers = async {
-        tokio::join!(
-            reconcile(&context, process.worker_threads, &drain),
-            capacity::work(&context, process.elects, &drain),
-        );
-        drop(subscriptions);
-        claim::last_try(&context).await;
-        save_volume::last_try(&context).await;
-        worked.cancel();
-    };
-    tokio::join!(workers, writer.run(worked.clone()));
     Ok(())
 }
 
-/// Everything of the term that writes or calls, behind its gate; the event writer is to be run.
+/// Waits until it is known which kinds the API server has, which settles what the term does. None: the term drains first.
+pub(crate) async fn begin(process: &Process, term: &Term) -> Option<(Arc<TermContext>, EventWriter)> {
+    let (drain, client) = (term.draining(), process.api_server.client());
+    tokio::select! {
+        biased;
+        () = drain.cancelled() => None,
+        () = process.attributes_classes.find_out(&client) => Some(context(process, term)),
+    }
+}
+
+/// The work of the term that `context` was made for.
+pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, writer: EventWriter, term: u64) {
+    let drain = &context.draining;
+    // What the previous leader did must be seen before anything is deleted.
+    tokio::select! {
+        biased;
+        () = drain.cancelled() => return,
+        () = context.caches.synced() => {}
+    }
+    info!(term, "caches are current, work starts");
+    let subscriptions = subscribe(context);
+    let worked = CancellationToken::new();
+    let workers = async {
+        tokio::join!(reconcile(context, process.worker_threads, drain), capacity::work(context, drain),);
+        drop(subscriptions);
+        claim::last_try(context).await;
+        save_volume::last_try(context).await;
+        worked.cancel();
+    };
+    tokio::join!(workers, writer.run(worked.clone()));
+}
+
+/// Everything of the term: its caches, and what writes or calls, behind its gate. The event writer is to be run.
 pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
     let component = format!("{}_{}_{}", process.settings.names.driver, process.host_name, uuid::Uuid::new_v4());
     let (events, writer) = EventRecorder::new(term.gate().client(&process.unlimited), component, String::new());
+    let settings = settings(process);
+    let caches = Arc::new(Caches::start(&settings, &process.informers));
     let context = Arc::new(TermContext {
-        settings: settings(process),
-        caches: Arc::clone(&process.caches),
+        cluster: cluster(&settings, &caches),
         metrics: process.metrics.clone(),
         api: term.gate().client(&process.api_server),
         driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
         events,
         draining: term.draining(),
         queues: Queues::new(process.backoff, &process.queue_metrics),
-        cluster: cluster(process),
         awaiting_nodes: AwaitingNodes::default(),
         competition: Competition::default(),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
         reclaimed: Reclaimed::default(),
         finalizer_writes: FinalizerWrites::default(),
-        capacity: process.capacity.as_ref().map(|capacity| {
-            Capacity::new(capacity, term.gate(), &process.unlimited, process.backoff, &process.queue_metrics)
-        }),
+        capacity: process.capacity.as_ref().map(|capacity| Capacity::new(capacity, process, term.gate())),
         holds: Holds::default(),
         attachments: AttachmentKnowledge::default(),
         unsaved: Mutex::default(),
         own_writes: Mutex::default(),
+        settings,
+        caches,
     });
     (context, writer)
 }
 
 /// The nodes whose topology decides where volumes may be, where it has a say.
-fn cluster(process: &Process) -> Option<ClusterView> {
-    let settings = &process.settings;
+fn cluster(settings: &Settings, caches: &Caches) -> Option<ClusterView> {
     if !settings.topology() {
         return None;
     }
     let driver = &settings.names.driver;
-    match (&settings.node, &process.caches.nodes) {
+    match (&settings.node, &caches.nodes) {
         (Some(node), _) => {
             let place = node.place.clone().unwrap_or_default();
             Some(ClusterView::of_node(driver, node.name.clone(), &place))
@@ -167,18 +176,4 @@ async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &Cancellat
         )),
         sweep,
     );
-}
-
-/// Returns when no cache is older than the start of the term: what the previous leader did must be seen before anything
-/// is deleted.
-async fn current(process: &Process) {
-    if !process.elects {
-        process.caches.synced().await;
-        return;
-    }
-    if let Err(error) = process.caches.caught_up().await {
-        // A cache has no task any more, which ends the process.
-        error!(err = %error, "the caches will not be known to be current, no work is done");
-        std::future::pending::<()>().await;
-    }
 }

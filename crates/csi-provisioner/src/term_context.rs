@@ -1,17 +1,17 @@
-//! Everything one leader term has: gated clients, queues, and what it remembers of its own work. It dies with the term.
+//! Everything one leader term has: caches, gated clients, queues, and what it remembers of its own work. It dies with the term.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{Backoff, EventRecorder, Informer, InformerError, WorkQueue, WorkQueueMetrics};
+use controller_runtime::{Backoff, EventRecorder, WorkQueue, WorkQueueMetrics};
 use csi_client::ControllerClient;
 use parking_lot::Mutex;
-use sidecar::FirstLists;
 use storage_kube::names::{ClaimUid, VolumeName};
 use tokio_util::sync::CancellationToken;
 
-use crate::attachments::{AttachmentKnowledge, Attachments};
+use crate::attachments::AttachmentKnowledge;
+use crate::caches::Caches;
 use crate::capacity::Capacity;
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
@@ -19,58 +19,13 @@ use crate::claim::infeasible::Infeasible;
 use crate::data_source::SourceKey;
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
-use crate::records::{
-    ClaimRecord, Claims, ClassProjection, ClassRecord, CsiNodeProjection, GrantProjection, NodeProjection,
-    VolumeProjection, VolumeRecord,
-};
+use crate::records::{ClaimRecord, ClassRecord, VolumeRecord};
 use crate::save_volume::UnsavedVolume;
 use crate::settings::Settings;
 use crate::source_protection::holds::Holds;
 use crate::topology::cluster::ClusterView;
 use crate::volume::finalizer_writes::FinalizerWrites;
 use crate::volume::reclaimed::{Reclaimed, Step};
-
-/// What the process watches; kept over terms.
-pub(crate) struct Caches {
-    pub(crate) claims: Claims,
-    pub(crate) classes: Informer<ClassProjection>,
-    pub(crate) volumes: Informer<VolumeProjection>,
-    pub(crate) attachments: Attachments,
-    /// Only where the nodes decide what is asked of the driver.
-    pub(crate) nodes: Option<NodeCaches>,
-    /// Only with gate `CrossNamespaceVolumeDataSource`. Not waited for: their kind may not be installed.
-    pub(crate) grants: Option<Informer<GrantProjection>>,
-    /// Begun when the first term begins, if not before.
-    pub(crate) first_lists: FirstLists,
-}
-
-/// The nodes of the cluster and what the driver told the kubelet there.
-pub(crate) struct NodeCaches {
-    pub(crate) nodes: Informer<NodeProjection>,
-    pub(crate) csi_nodes: Informer<CsiNodeProjection>,
-}
-
-impl Caches {
-    /// Waits for the first list of each cache.
-    pub(crate) async fn synced(&self) {
-        tokio::join!(self.claims.synced(), self.classes.synced(), self.volumes.synced(), self.attachments.synced());
-        if let Some(nodes) = &self.nodes {
-            tokio::join!(nodes.nodes.synced(), nodes.csi_nodes.synced());
-        }
-    }
-
-    /// Waits until no cache is older than this call.
-    pub(crate) async fn caught_up(&self) -> Result<(), InformerError> {
-        let nodes = async {
-            match &self.nodes {
-                Some(nodes) => tokio::try_join!(nodes.nodes.caught_up(), nodes.csi_nodes.caught_up()).map(drop),
-                None => Ok(()),
-            }
-        };
-        let (claims, classes, volumes) = (self.claims.caught_up(), self.classes.caught_up(), self.volumes.caught_up());
-        tokio::try_join!(claims, classes, volumes, self.attachments.caught_up(), nodes).map(drop)
-    }
-}
 
 /// The queues of one term.
 pub(crate) struct Queues {

@@ -1,4 +1,4 @@
-//! The process, from its command line to its exit code: flags → API server → driver → caches → leader terms.
+//! The process, from its command line to its exit code: flags → API server → driver → leader terms.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use sidecar::{Boot, Exit, Metrics, Shutdown, Started, kube_config, leading, logg
 use storage_kube::in_tree::InTreePlugin;
 
 use crate::args::{Config, FEATURE_GATES, ResizerArgs};
-use crate::caches::Caches;
 use crate::metrics::ResizerMetrics;
 use crate::modify;
 use crate::settings::{Settings, Unsupported};
@@ -82,7 +81,7 @@ pub(crate) fn lock_name(driver: &str) -> String {
 
 /// What outlives a term, once the driver is known. Without anything to do for the driver, the process stays and says so:
 /// what it is for may change when the driver does, and ending again and again would take the driver's pod down with it.
-pub(crate) fn process(config: &Config, started: Started<'_>, metrics: ResizerMetrics) -> Result<Process, Unsupported> {
+pub(crate) fn process(config: &Config, started: Started, metrics: ResizerMetrics) -> Result<Process, Unsupported> {
     let settings = Settings::new(config, &started.info).inspect_err(|why| {
         tracing::error!(driver = %started.info.name, "{why}: nothing is resized or modified until the driver changes");
         metrics.disabled();
@@ -90,13 +89,12 @@ pub(crate) fn process(config: &Config, started: Started<'_>, metrics: ResizerMet
     let settings = Arc::new(settings);
     Ok(Process {
         attributes_classes: modify::kind(settings.modifies && config.discover_attributes_class),
-        caches: Arc::new(Caches::start(&settings, config.resync, &started.api_server.client(), started.tasks)),
+        informers: started.informers,
         settings,
         driver: started.driver,
         api_server: started.api_server,
         unlimited: started.unlimited,
         queue_metrics: started.queue_metrics,
         metrics,
-        elects: started.elects,
     })
 }

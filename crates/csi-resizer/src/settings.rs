@@ -1,5 +1,7 @@
 //! What the rules of this resizer depend on, fixed for the life of the process.
 
+use std::time::Duration;
+
 use controller_runtime::Backoff;
 use csi_client::DriverInfo;
 use csi_proto::csi::v1::{
@@ -85,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) backoff: Backoff,
     /// `--workers`.
     pub(crate) workers: usize,
+    /// `--resync-period`.
+    pub(crate) resync: Option<Duration>,
 }
 
 impl Settings {
@@ -102,6 +106,7 @@ impl Settings {
             extra_modify_metadata: config.extra_modify_metadata,
             backoff: config.backoff,
             workers: config.workers,
+            resync: config.resync,
         })
     }
 

@@ -4,11 +4,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use controller_runtime::discovery::ServedKind;
-use controller_runtime::{ApiServer, EventRecorder, EventWriter, Term, WorkQueue, WorkQueueMetrics, run_workers};
+use controller_runtime::{
+    ApiServer, EventRecorder, EventWriter, Informers, Term, WorkQueue, WorkQueueMetrics, run_workers,
+};
 use csi_client::Driver;
 use sidecar::TermAdmission;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::info;
 
 use crate::caches::Caches;
 use crate::claim::memory::Memories;
@@ -25,15 +27,13 @@ pub(crate) struct Process {
     pub(crate) settings: Arc<Settings>,
     /// Whether gate `VolumeAttributesClass` holds.
     pub(crate) attributes_classes: ServedKind,
-    pub(crate) caches: Arc<Caches>,
+    pub(crate) informers: Informers,
     pub(crate) driver: Driver,
     pub(crate) api_server: ApiServer,
     /// Events do not queue behind the writes they tell of.
     pub(crate) unlimited: ApiServer,
     pub(crate) queue_metrics: WorkQueueMetrics,
     pub(crate) metrics: ResizerMetrics,
-    /// Whether another process may have worked before this term.
-    pub(crate) elects: bool,
 }
 
 /// Works until the term drains. Dropped at any moment when leadership is lost: queue, workers and memory go with it.
@@ -44,24 +44,24 @@ pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infall
     Ok(())
 }
 
-/// Waits until the caches are current and the kinds of the API server are known, which settle what the term does. None: the
-/// term drains first.
+/// Waits until it is known which kinds the API server has, which settles what the term does. None: the term drains first.
 pub(crate) async fn begin(process: &Process, term: &Term) -> Option<(Arc<TermContext>, EventWriter)> {
     let drain = term.draining();
-    process.caches.first_lists.begin();
-    let known = async {
-        let client = process.api_server.client();
-        tokio::join!(current(process), process.attributes_classes.find_out(&client));
-    };
+    let client = process.api_server.client();
     tokio::select! {
         biased;
         () = drain.cancelled() => None,
-        () = known => Some(context(process, term)),
+        () = process.attributes_classes.find_out(&client) => Some(context(process, term)),
     }
 }
 
 /// The work of the term that `context` was made for.
 pub(crate) async fn work_in(context: &Arc<TermContext>, writer: EventWriter, term: u64) {
+    tokio::select! {
+        biased;
+        () = context.draining.cancelled() => return,
+        () = context.caches.claims.synced() => {}
+    }
     info!(term, "caches are current, work starts");
     let subscriptions = subscribe(context);
     let worked = CancellationToken::new();
@@ -75,14 +75,15 @@ pub(crate) async fn work_in(context: &Arc<TermContext>, writer: EventWriter, ter
     tokio::join!(workers, writer.run(worked.clone()));
 }
 
-/// Everything of the term that writes or calls, behind its gate; the event writer is to be run.
+/// Everything of the term: its caches, and what writes or calls, behind its gate. The event writer is to be run.
 fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
     let settings = settings(process);
     let component = format!("external-resizer {}", settings.driver);
     let (events, writer) = EventRecorder::new(term.gate().client(&process.unlimited), component, String::new());
     let name = format!("{}-pvc", settings.driver);
     let context = Arc::new(TermContext {
-        caches: Arc::clone(&process.caches),
+        caches: Arc::new(Caches::start(&settings, &process.informers)),
+        informers: process.informers.clone(),
         api: term.gate().client(&process.api_server),
         driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
         events,
@@ -103,17 +104,4 @@ fn settings(process: &Process) -> Arc<Settings> {
         return Arc::clone(&process.settings);
     }
     Arc::new(Settings { modifies: false, ..(*process.settings).clone() })
-}
-
-/// Returns when no cache is older than the start of the term.
-async fn current(process: &Process) {
-    if !process.elects {
-        process.caches.synced().await;
-        return;
-    }
-    if let Err(error) = process.caches.caught_up().await {
-        // A cache has no task any more, which ends the process.
-        error!(err = %error, "the caches will not be known to be current, no work is done");
-        std::future::pending::<()>().await;
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_runtime::{EventKind, EventRecorder, WorkQueue};
+use controller_runtime::{EventKind, EventRecorder, Informers, WorkQueue};
 use csi_client::ControllerClient;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::names::ClaimUid;
@@ -20,6 +20,8 @@ use crate::settings::Settings;
 pub(crate) struct TermContext {
     pub(crate) settings: Arc<Settings>,
     pub(crate) caches: Arc<Caches>,
+    /// For caches that only some claims need.
+    pub(crate) informers: Informers,
     /// Writes pass while the term's gate is open.
     pub(crate) api: kube::Client,
     /// Calls pass while the term's gate is open.

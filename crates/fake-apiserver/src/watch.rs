@@ -227,6 +227,7 @@ impl Watch {
     fn add_event(&mut self, kind: &str, object: &Value) {
         let metadata = (self.metadata_only && kind != "ERROR").then(|| metadata::alone(object));
         let object = metadata.as_ref().unwrap_or(object);
-        self.pending.push_back(Bytes::from(format!("{}\n", json!({ "type": kind, "object": object }))));
+        // In this order, as the API server writes it.
+        self.pending.push_back(Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")));
     }
 }

@@ -4,14 +4,13 @@
 //! for the driver → the sidecar's own function makes what outlives a term of the [`Started`] → each leader term runs
 //! what that function returned → one of them ends the process, the others end in good order.
 
-mod first_lists;
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_runtime::{
-    ApiServer, ElectionMetrics, Health, LeadError, Tasks, Term, WorkQueueMetrics, kube_client, lead,
+    ApiServer, Continuity, ElectionMetrics, Health, Informers, LeadError, Tasks, Term, WorkQueueMetrics, kube_client,
+    lead,
 };
 use csi_client::{CallMetrics, Driver, DriverInfo, Error as DriverError, Handshake};
 use prometheus::Registry;
@@ -22,8 +21,6 @@ use crate::exit::Exit;
 use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
 use crate::{http, kube_config, process_env, termination_log};
-
-pub use first_lists::FirstLists;
 
 /// The API server gives up on a request after a minute; a request without answer for half of it is sent again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -48,8 +45,12 @@ pub struct Boot {
     pub lock_name: fn(&str) -> String,
 }
 
+/// How long the API server may be out of reach before a term without a lease ends: as long as a leader goes on without a
+/// renewal by default.
+const LONGEST_OUTAGE: Duration = Duration::from_secs(10);
+
 /// What a sidecar is given when its driver is ready, to make what outlives a leader term.
-pub struct Started<'a> {
+pub struct Started {
     /// What the driver has said of itself.
     pub info: Arc<DriverInfo>,
     /// The driver.
@@ -58,12 +59,10 @@ pub struct Started<'a> {
     pub api_server: ApiServer,
     /// Without the limit: for what has one of its own, and for events, which do not queue behind the writes they tell of.
     pub unlimited: ApiServer,
-    /// Whose tasks end with the process.
-    pub tasks: &'a Tasks,
+    /// From which a term makes its caches.
+    pub informers: Informers,
     /// Where the queues are counted.
     pub queue_metrics: WorkQueueMetrics,
-    /// Whether another process may have worked before a term of this one.
-    pub elects: bool,
 }
 
 /// The configuration of all clients, which introduce themselves as `agent`.
@@ -86,7 +85,7 @@ impl Boot {
     /// What to print and the exit code: 1 for errors, 255 where the Go provisioner ends fatally.
     pub async fn serve<S, W, Fut>(self, metrics: Metrics, start: S) -> Result<(), Exit>
     where
-        S: FnOnce(Started<'_>) -> W,
+        S: FnOnce(Started) -> W,
         W: FnMut(Term) -> Fut,
         Fut: Future<Output = Result<(), Infallible>>,
     {
@@ -96,7 +95,7 @@ impl Boot {
             call_metrics.limit_logged_responses(characters);
         }
         let counted = Counted::register(metrics.registry())?;
-        let tasks = Tasks::new();
+        let tasks = Arc::new(Tasks::new());
         let health = Health::new();
         if let Some(settings) = self.standard.http.clone() {
             let server = http::bind(settings, metrics.clone(), health.clone()).await?;
@@ -123,7 +122,7 @@ impl Boot {
                 failure = tasks.failed() => Err(Exit::error(failure.to_string())),
             }
         };
-        tasks.shutdown().await;
+        Tasks::shutdown_shared(tasks).await;
         ended
     }
 
@@ -131,13 +130,13 @@ impl Boot {
     async fn lead<S, W, Fut>(
         &self,
         driver: &Driver,
-        tasks: &Tasks,
+        tasks: &Arc<Tasks>,
         health: Health,
         counted: Counted,
         start: S,
     ) -> Result<(), Exit>
     where
-        S: FnOnce(Started<'_>) -> W,
+        S: FnOnce(Started) -> W,
         W: FnMut(Term) -> Fut,
         Fut: Future<Output = Result<(), Infallible>>,
     {
@@ -153,18 +152,24 @@ impl Boot {
             None => unlimited.clone(),
         };
         let lock_name = (self.lock_name)(info.name.as_ref());
-        let work = start(Started {
+        let server = unlimited.clone();
+        let mut work = start(Started {
             info,
             driver: driver.clone(),
             api_server,
+            // Not under the limit: of a list in pages each would take its turn.
+            informers: Informers::new(unlimited.clone(), counted.continuity.clone(), tasks),
             unlimited,
-            tasks,
             queue_metrics: counted.queues,
-            elects: self.standard.leader_election.is_some(),
         });
+        let work = move |term| {
+            // Those of the term before may have died in the outage that has ended it.
+            server.leave_connections();
+            work(term)
+        };
         let election = self.standard.leader_election.as_ref();
         let election = election.map(|flags| flags.election(&lock_name, self.kube_config.clone(), counted.election));
-        Box::pin(lead(election, shutdown, health, work)).await.map_err(|error| lead_failed(&error))
+        Box::pin(lead(election, counted.continuity, shutdown, health, work)).await.map_err(|error| lead_failed(&error))
     }
 }
 
@@ -172,6 +177,7 @@ impl Boot {
 struct Counted {
     queues: WorkQueueMetrics,
     election: ElectionMetrics,
+    continuity: Continuity,
 }
 
 impl Counted {
@@ -179,6 +185,7 @@ impl Counted {
         Ok(Self {
             queues: WorkQueueMetrics::register(registry).map_err(fatal)?,
             election: ElectionMetrics::register(registry).map_err(fatal)?,
+            continuity: Continuity::register(LONGEST_OUTAGE, registry).map_err(fatal)?,
         })
     }
 }

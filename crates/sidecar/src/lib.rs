@@ -36,7 +36,7 @@ pub use feature_gates::{FeatureGate, FeatureGates, Stage};
 pub use go_duration::GoDuration;
 pub use kube_limiter::{AdjustableLimit, RequestLimit};
 pub use leader_election::LeaderElection;
-pub use leading::{Boot, FirstLists, Started};
+pub use leading::{Boot, Started};
 pub use metrics::Metrics;
 pub use runtime::main;
 pub use shutdown::Shutdown;

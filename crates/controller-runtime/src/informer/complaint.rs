@@ -16,6 +16,11 @@ impl Complaint {
         true
     }
 
+    /// Whether something was said that is not over.
+    pub(super) fn lasts(&self) -> bool {
+        self.said.is_some()
+    }
+
     /// Whether something had been said that is over now.
     pub(super) fn is_over(&mut self) -> bool {
         self.said.take().is_some()

@@ -1,18 +1,38 @@
-//! From raw objects to changes of the cache, malformed ones included.
+//! From raw objects to changes of one cache, malformed ones included.
 
 use std::sync::Arc;
 
+use kube::Resource as _;
+use parking_lot::Mutex;
+
 use super::cache::Cache;
-use super::decode::{self, Malformed, Undecodable};
-use super::failure::Failure;
+use super::decode::{self, Malformed};
 use super::malformed::{MalformedObjects, object_name};
 use super::managed_fields::Cutter;
 use super::projection::Projection;
 use super::store::Store;
-use kube::Resource;
+
+/// One of those that a watch fills.
+pub(super) trait Sink: Send + Sync {
+    /// A list begins.
+    fn begin_list(&self);
+    /// An object that the list has.
+    fn list(&self, json: &[u8]);
+    /// The list is complete: what it did not have is deleted. False when an object of it could not be identified, so that
+    /// nothing could be deleted.
+    fn end_list(&self) -> bool;
+    /// An object was made or changed.
+    fn apply(&self, json: &[u8]);
+    /// An object was deleted, malformed or not. False when it could not be identified.
+    fn delete(&self, json: &[u8]) -> bool;
+}
 
 pub(super) struct Intake<P: Projection> {
     cache: Arc<Cache<P>>,
+    state: Mutex<State>,
+}
+
+struct State {
     cutter: Cutter,
     malformed: MalformedObjects,
     /// Nothing was kept when the current list began, so that an object of others in it cannot have been ours before.
@@ -23,99 +43,92 @@ pub(super) struct Intake<P: Projection> {
 
 impl<P: Projection> Intake<P> {
     pub(super) fn new(cache: Arc<Cache<P>>) -> Self {
-        Self {
-            cache,
-            cutter: Cutter::new(),
-            malformed: MalformedObjects::default(),
-            afresh: false,
-            unidentified: false,
-        }
+        let state =
+            State { cutter: Cutter::new(), malformed: MalformedObjects::default(), afresh: false, unidentified: false };
+        Self { cache, state: Mutex::new(state) }
     }
 
-    pub(super) fn cache(&self) -> Arc<Cache<P>> {
-        self.cache.clone()
-    }
-
-    pub(super) fn begin_list(&mut self) {
-        self.afresh = self.cache.read(Store::len) == 0;
-        self.cache.begin_list();
-        self.malformed.begin_list();
-        self.unidentified = false;
-    }
-
-    /// Ends a complete list: what it did not have is deleted.
-    pub(super) fn end_list(&mut self) {
-        if self.unidentified {
-            tracing::warn!(
-                "a malformed {} cannot be identified; deletions that only this list would have shown are not acted on \
-                 before a list without it",
-                P::Wire::kind(&())
-            );
-        } else {
-            self.cache.sweep();
-        }
-        self.malformed.end_list();
-    }
-
-    /// Takes in one object that the current list has, and has for the first time.
-    pub(super) fn list(&mut self, raw: &[u8]) -> Result<(), Failure> {
-        if self.afresh && !self.cache.may_concern(raw) {
-            return Ok(());
-        }
-        self.apply(raw, true).map(drop)
-    }
-
-    /// Takes in one object; returns its version, zero when it has none. An error is not about the object: what brought it
-    /// is broken.
-    pub(super) fn apply(&mut self, raw: &[u8], listing: bool) -> Result<u64, Failure> {
-        match decode::object::<P::Wire>(raw, &mut self.cutter) {
+    /// The object; `None` after telling that it is malformed and keeping what was known of it.
+    fn decode(&self, json: &[u8]) -> Option<(P::Wire, u64)> {
+        let mut state = self.state.lock();
+        match decode::object::<P::Wire>(json, &mut state.cutter) {
             Ok((object, version)) => {
                 let meta = object.meta();
-                self.malformed.is_well(meta.namespace.as_deref(), meta.name.as_deref());
-                self.cache.observe(object, version, listing);
-                Ok(version)
+                state.malformed.is_well(meta.namespace.as_deref(), meta.name.as_deref());
+                Some((object, version))
             }
-            Err(Undecodable::NotJson(cause)) => Err(Failure::NotAnEvent { cause }),
-            Err(Undecodable::Malformed(malformed)) => {
-                self.tell(&malformed);
-                match malformed.metadata_only {
-                    Some(object) => {
-                        if let Some(key) = self.cache.key(&object) {
-                            self.cache.mark(&key);
-                        }
-                    }
-                    None => self.unidentified = true,
+            Err(malformed) => {
+                state.tell(&malformed);
+                match &malformed.metadata_only {
+                    Some(object) => self.cache.key(object).iter().for_each(|key| self.cache.mark(key)),
+                    None => state.unidentified = true,
                 }
-                Ok(malformed.version)
+                None
             }
         }
     }
 
-    /// Takes out one object, malformed or not.
-    pub(super) fn delete(&mut self, raw: &[u8]) -> Result<u64, Failure> {
-        let (object, version) = match decode::object::<P::Wire>(raw, &mut self.cutter) {
-            Ok(decoded) => decoded,
-            Err(Undecodable::NotJson(cause)) => return Err(Failure::NotAnEvent { cause }),
-            Err(Undecodable::Malformed(malformed)) => {
-                let object = malformed.metadata_only.ok_or_else(|| Failure::NotAnEvent {
-                    cause: format!("the deleted object cannot be identified: {}", malformed.cause),
-                })?;
-                (object, malformed.version)
-            }
+    fn observe(&self, json: &[u8], listed: bool) {
+        if let Some((object, version)) = self.decode(json) {
+            self.cache.observe(object, version, listed);
+        }
+    }
+}
+
+impl<P: Projection> Sink for Intake<P> {
+    fn begin_list(&self) {
+        let mut state = self.state.lock();
+        state.afresh = self.cache.read(Store::len) == 0;
+        state.malformed.begin_list();
+        state.unidentified = false;
+        self.cache.begin_list();
+    }
+
+    fn list(&self, json: &[u8]) {
+        if self.state.lock().afresh && !self.cache.may_concern(json) {
+            return;
+        }
+        self.observe(json, true);
+    }
+
+    fn end_list(&self) -> bool {
+        let mut state = self.state.lock();
+        state.malformed.end_list();
+        let complete = !state.unidentified;
+        drop(state);
+        if complete {
+            self.cache.sweep();
+        }
+        complete
+    }
+
+    fn apply(&self, json: &[u8]) {
+        self.observe(json, false);
+    }
+
+    fn delete(&self, json: &[u8]) -> bool {
+        let mut state = self.state.lock();
+        let object = match decode::object::<P::Wire>(json, &mut state.cutter) {
+            Ok((object, _)) => Some(object),
+            Err(malformed) => malformed.metadata_only,
         };
+        let Some(object) = object else { return false };
         let meta = object.meta();
-        self.malformed.is_well(meta.namespace.as_deref(), meta.name.as_deref());
+        state.malformed.is_well(meta.namespace.as_deref(), meta.name.as_deref());
+        drop(state);
         if let Some(key) = self.cache.key(&object) {
             self.cache.remove(&key);
         }
-        Ok(version)
+        true
     }
+}
 
-    fn tell(&mut self, malformed: &Malformed<P::Wire>) {
+impl State {
+    fn tell<W: kube::Resource<DynamicType = ()>>(&mut self, malformed: &Malformed<W>) {
         let object = object_name(&malformed.namespace, &malformed.name);
         let text = format!(
             "{} {object} is malformed: {}; it is skipped, and what was known of it before is kept, until it is corrected",
-            P::Wire::kind(&()),
+            W::kind(&()),
             malformed.cause
         );
         if self.malformed.is_news(object, &malformed.cause) {

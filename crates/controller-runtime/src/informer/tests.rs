@@ -1,12 +1,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod barrier;
 mod changes;
 mod foreign_objects;
 mod labelled;
 mod malformed_objects;
 mod recovery;
-mod silence;
+mod sharing;
+mod watches;
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -17,7 +17,6 @@ use fake_apiserver::{FakeApiServer, Matcher};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::*;
 
@@ -78,8 +77,11 @@ pub(super) fn volume(name: &str, driver: &str, size: &str) -> Value {
 pub(super) struct Rig {
     pub(super) server: FakeApiServer,
     pub(super) informer: Informer<Volumes>,
+    pub(super) informers: Informers,
+    pub(super) continuity: Continuity,
     heard: Arc<Mutex<Vec<String>>>,
-    pub(super) task: JoinSet<()>,
+    #[expect(dead_code, reason = "held, not read")]
+    tasks: Arc<Tasks>,
     #[expect(dead_code, reason = "held, not read")]
     subscription: Subscription,
 }
@@ -96,12 +98,17 @@ impl Rig {
     }
 
     pub(super) fn over(server: FakeApiServer, resync: Option<Duration>) -> Self {
+        Self::of(server, Collection::of::<PersistentVolume>(), resync)
+    }
+
+    pub(super) fn of(server: FakeApiServer, collection: Collection, resync: Option<Duration>) -> Self {
         Log::install();
-        let (informer, task) = Informer::new(Api::all(server.client()), Volumes, resync);
+        let (tasks, continuity) = (Arc::new(Tasks::new()), Continuity::new(MINUTE));
+        let informers = Informers::new(ApiServer::from(&server.client()), continuity.clone(), &tasks);
+        let informer = informers.of(collection, Volumes, resync);
         let heard = Arc::new(Mutex::new(Vec::new()));
         let subscription = informer.subscribe(listener(&heard));
-        let task = JoinSet::from_iter([task.run()]);
-        Self { server, informer, heard, task, subscription }
+        Self { server, informer, informers, continuity, heard, tasks, subscription }
     }
 
     /// As [`start`](Self::start), after the first list.
@@ -160,19 +167,11 @@ impl Rig {
         tokio::time::sleep(SECOND).await;
     }
 
-    /// Writes something else, so that the server's version moves on and ours does not.
-    pub(super) fn write_elsewhere(&self) {
-        let generated =
-            json!({ "metadata": { "name": format!("c{}", self.server.resource_version()), "namespace": "x" } });
-        self.server.create_json::<k8s_openapi::api::core::v1::ConfigMap>(generated);
-    }
-
-    /// Requests so far: lists in pages, watches that begin with a list, watches from a position.
-    pub(super) fn requests(&self) -> (usize, usize, usize) {
-        let lists = self.server.requests_of(&Matcher::of("list", "persistentvolumes")).len();
-        let watches = self.server.requests_of(&Matcher::of("watch", "persistentvolumes"));
-        let initial = watches.iter().filter(|watch| watch.query.contains("sendInitialEvents=true")).count();
-        (lists, initial, watches.len() - initial)
+    /// Requests so far: pages of lists, and watches. What the server is asked before a watch is resumed is neither.
+    pub(super) fn requests(&self) -> (usize, usize) {
+        let lists = self.server.requests_of(&Matcher::of("list", "persistentvolumes"));
+        let pages = lists.iter().filter(|list| list.query != "limit=1").count();
+        (pages, self.server.requests_of(&Matcher::of("watch", "persistentvolumes")).len())
     }
 }
 

@@ -14,9 +14,9 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::Body;
-use tower::{BoxError, Layer as _, Service};
+use tower::{BoxError, Layer as _, Service, service_fn};
 
-use super::transport::transport;
+use super::transport::{Connections, transport};
 use super::{ClientError, Timeouts};
 
 /// What a server answers, as it comes.
@@ -28,6 +28,8 @@ pub type Answer = Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, BoxEr
 #[derive(Clone)]
 pub struct ApiServer {
     send: Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>,
+    /// None for a server that is not reached over a network.
+    connections: Option<Arc<Connections>>,
     namespace: Arc<str>,
 }
 
@@ -39,12 +41,22 @@ impl ApiServer {
     /// When the configuration is not usable.
     pub fn of(config: &kube::Config, timeout: Duration) -> Result<Self, ClientError> {
         let connect_limit = config.connect_timeout.map_or(timeout, |limit| limit.min(timeout));
-        let timed = Timeouts { limit: timeout }.layer(transport(config, connect_limit)?);
+        let connections = Arc::new(Connections::of(config, connect_limit)?);
+        let timed = Timeouts { limit: timeout }.layer(transport(config, &connections)?);
         let send = move |request| -> Answer {
             let answer = timed.clone().call(request);
             Box::pin(async move { Ok(answer.await?.map(BodyExt::boxed_unsync)) })
         };
-        Ok(Self { send: Arc::new(send), namespace: config.default_namespace.as_str().into() })
+        let namespace = config.default_namespace.as_str().into();
+        Ok(Self { send: Arc::new(send), connections: Some(connections), namespace })
+    }
+
+    /// Lets no request that begins from here on use a connection that there is now, which may be dead without either side
+    /// knowing. What is under way on it goes on.
+    pub fn leave_connections(&self) {
+        if let Some(connections) = &self.connections {
+            connections.leave();
+        }
     }
 
     /// The same server, reached through `layer`: it is given each request and this server, and sends the request when it
@@ -52,7 +64,7 @@ impl ApiServer {
     #[must_use]
     pub fn behind(&self, layer: impl Fn(Self, Request<Body>) -> Answer + Send + Sync + 'static) -> Self {
         let inner = self.clone();
-        Self { send: Arc::new(move |request| layer(inner.clone(), request)), namespace: self.namespace.clone() }
+        Self { send: Arc::new(move |request| layer(inner.clone(), request)), ..self.clone() }
     }
 
     /// Sends one request.
@@ -66,15 +78,20 @@ impl ApiServer {
     }
 }
 
-/// The way of a client that exists, such as one of a server in the same process.
+/// The way of a client that exists, such as one of a server in the same process, with time limits of 30 s.
 impl From<&kube::Client> for ApiServer {
     fn from(client: &kube::Client) -> Self {
         let (client, namespace) = (client.clone(), client.default_namespace().into());
-        let send = move |request| -> Answer {
+        let sending = service_fn(move |request| {
             let client = client.clone();
-            Box::pin(async move { Ok(client.send(request).await?.map(|body| body.map_err(Into::into).boxed_unsync())) })
+            async move { client.send(request).await }
+        });
+        let timed = Timeouts { limit: Duration::from_secs(30) }.layer(sending);
+        let send = move |request| -> Answer {
+            let answer = timed.clone().call(request);
+            Box::pin(async move { Ok(answer.await?.map(BodyExt::boxed_unsync)) })
         };
-        Self { send: Arc::new(send), namespace }
+        Self { send: Arc::new(send), connections: None, namespace }
     }
 }
 

@@ -21,6 +21,7 @@ use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
+use parking_lot::Mutex;
 use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 
 use super::ClientError;
@@ -45,32 +46,56 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
-/// What requests to the server of `config` go through. A connection must be there within `connect_limit`.
+/// What requests to the server of `config` go through, over `connections`.
 pub(super) fn transport(
     config: &kube::Config,
-    connect_limit: Duration,
+    connections: &Arc<Connections>,
 ) -> Result<
     impl Service<Request<Body>, Response = Response<Incoming>, Error = BoxError, Future: Send> + Clone + Send + Sync + use<>,
     ClientError,
 > {
-    if let Some(proxy) = &config.proxy_url {
-        return Err(ClientError::Proxy(proxy.clone()));
+    let connections = Arc::clone(connections);
+    let headers = config
+        .extra_headers_layer()
+        .map_err(|source| ClientError::Headers { server: config.cluster_url.clone(), source: Box::new(source) })?;
+    Ok(config.base_uri_layer().layer(headers.layer(Authorized { connections })))
+}
+
+/// The connections to one server.
+pub(super) struct Connections {
+    credentials: Arc<Credentials>,
+    connector: Connector,
+    client: Mutex<Client<Connector, Body>>,
+}
+
+impl Connections {
+    /// To the server of `config`. A connection must be there within `connect_limit`.
+    pub(super) fn of(config: &kube::Config, connect_limit: Duration) -> Result<Self, ClientError> {
+        if let Some(proxy) = &config.proxy_url {
+            return Err(ClientError::Proxy(proxy.clone()));
+        }
+        let credentials = Arc::new(Credentials::of(&config.auth_info)?);
+        let tls = Tls::of(config, credentials.clone())?;
+        let connector = Connector { tls: Arc::new(tls), limit: connect_limit };
+        let client = Mutex::new(client(connector.clone()));
+        Ok(Self { credentials, connector, client })
     }
-    let credentials = Arc::new(Credentials::of(&config.auth_info)?);
-    let tls = Tls::of(config, credentials.clone())?;
-    let connector = Connector { tls: Arc::new(tls), limit: connect_limit };
-    let client = Client::builder(BoxingExecutor(TokioExecutor::new()))
+
+    /// No request that begins from here on uses a connection that there is now: it may be dead without either side knowing.
+    pub(super) fn leave(&self) {
+        *self.client.lock() = client(self.connector.clone());
+    }
+}
+
+fn client(connector: Connector) -> Client<Connector, Body> {
+    Client::builder(BoxingExecutor(TokioExecutor::new()))
         .timer(TokioTimer::new())
         .http1_read_buf_exact_size(READ_BUFFER)
         .http2_initial_stream_window_size(WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
-        .build(connector);
-    let headers = config
-        .extra_headers_layer()
-        .map_err(|source| ClientError::Headers { server: config.cluster_url.clone(), source: Box::new(source) })?;
-    Ok(config.base_uri_layer().layer(headers.layer(Authorized { client, credentials })))
+        .build(connector)
 }
 
 /// Runs what HTTP/2 needs to move bytes. A request has a task of several kilobytes, which would be copied at each step to the
@@ -88,8 +113,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for BoxingExecutor {
 /// Gives each request its credentials.
 #[derive(Clone)]
 struct Authorized {
-    client: Client<Connector, Body>,
-    credentials: Arc<Credentials>,
+    connections: Arc<Connections>,
 }
 
 impl Service<Request<Body>> for Authorized {
@@ -102,7 +126,7 @@ impl Service<Request<Body>> for Authorized {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let (client, credentials) = (self.client.clone(), self.credentials.clone());
+        let (client, credentials) = (self.connections.client.lock().clone(), self.connections.credentials.clone());
         Box::pin(async move {
             if let Some(value) = credentials.header().await? {
                 request.headers_mut().insert(AUTHORIZATION, value);

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Health;
 use super::lock::{LeaseLock, Standing, is_conflict};
+use crate::continuity::Interruption;
 use crate::gate::Gate;
 
 /// Why a term is over.
@@ -16,6 +17,8 @@ pub(super) enum Loss {
     Deadline,
     #[error("the lease names another holder: {0:?}")]
     TakenBy(String),
+    #[error("{0}")]
+    Interrupted(Interruption),
 }
 
 /// Renews the lease that was won by a write sent at `won`, until it is lost.

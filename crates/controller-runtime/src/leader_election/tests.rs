@@ -2,6 +2,7 @@
 
 mod chaos;
 mod draining;
+mod interruptions;
 mod loss;
 mod standing_by;
 
@@ -26,6 +27,11 @@ pub(super) const LEASE: &str = "hostpath-csi-k8s-io";
 pub(super) const NAMESPACE: &str = "kube-system";
 /// Longer than anything a test waits for.
 pub(super) const BOUND: Duration = Duration::from_mins(10);
+
+/// Of an API server that is never interrupted.
+pub(super) fn continuity() -> Continuity {
+    Continuity::new(Duration::MAX)
+}
 
 pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -92,6 +98,7 @@ pub(super) struct Candidate {
     pub(super) journal: Journal,
     pub(super) shutdown: CancellationToken,
     pub(super) health: Health,
+    pub(super) continuity: Continuity,
     pub(super) clients: Arc<FakeClients>,
     pub(super) metrics: prometheus::Registry,
     pub(super) gates: Arc<Mutex<Vec<Gate>>>,
@@ -146,8 +153,9 @@ impl Candidate {
             }
         };
         let mut running = JoinSet::new();
-        running.spawn(lead(Some(election), shutdown.clone(), health.clone(), start));
-        Self { journal, shutdown, health, clients, metrics, gates, running }
+        let continuity = Continuity::new(seconds(10.0));
+        running.spawn(lead(Some(election), continuity.clone(), shutdown.clone(), health.clone(), start));
+        Self { journal, shutdown, health, continuity, clients, metrics, gates, running }
     }
 
     /// The result of `lead`.
@@ -238,7 +246,7 @@ async fn without_an_election_there_is_one_term_that_may_always_write() {
             Ok::<(), String>(())
         }
     };
-    lead(None, shutdown, Health::new(), start).await.unwrap();
+    lead(None, continuity(), shutdown, Health::new(), start).await.unwrap();
     let gates = seen.lock();
     assert_eq!(gates.len(), 1);
     assert!(gates[0].check().is_err(), "closed with the term");

@@ -37,7 +37,7 @@ async fn one_publish_and_one_unpublish_for_each_of_a_hundred() {
     }
     scene.pass(Duration::from_mins(30)).await;
     assert_eq!((scene.count(Rpc::ControllerPublishVolume), scene.count(Rpc::ControllerUnpublishVolume)), (100, 100));
-    assert!(scene.process.caches.interners.names.len() < 300, "names of what is gone do not pile up");
+    assert!(scene.term().caches.interners.names.len() < 300, "names of what is gone do not pile up");
 }
 
 /// The watch is silent: everything after the first event is known from the API server's answers alone.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_runtime::leader_election::Election;
-use controller_runtime::{ElectionMetrics, Health, lead};
+use controller_runtime::{Continuity, ElectionMetrics, Health, lead};
 use csi_client::CallError;
 use csi_proto::csi::v1::ControllerUnpublishVolumeRequest;
 use fake_apiserver::{Matcher, Reaction};
@@ -42,10 +42,11 @@ async fn nothing_of_a_lost_term_writes_or_calls() {
     };
     let kept = Arc::new(Mutex::new(None));
     let (process, keep) = (Arc::clone(&scene.process), Arc::clone(&kept));
-    let leading = lead(Some(election), CancellationToken::new(), Health::new(), move |term| {
-        keep.lock().get_or_insert_with(|| context(&process, &term));
-        std::future::pending::<Result<(), Infallible>>()
-    });
+    let leading =
+        lead(Some(election), Continuity::new(Duration::MAX), CancellationToken::new(), Health::new(), move |term| {
+            keep.lock().get_or_insert_with(|| context(&process, &term));
+            std::future::pending::<Result<(), Infallible>>()
+        });
     let lost = async {
         scene.api.until("the lease", Duration::from_mins(1), |_| kept.lock().clone()).await;
         scene.api.react(Matcher::of("update", "leases"), Reaction::Hang);
@@ -69,12 +70,12 @@ async fn nothing_of_a_lost_term_writes_or_calls() {
 /// The previous leader has attached it meanwhile: a term that acted on what its cache had before would publish again.
 #[tokio::test(start_paused = true)]
 async fn a_term_starts_with_caches_that_are_newer_than_its_lease() {
-    let scene = Scene::electing(|api, _| {
+    let scene = Scene::prepared(|api, _| {
         api.create_json::<PersistentVolume>(volume());
         api.create_json::<k8s_openapi::api::storage::v1::CSINode>(node("node1", "nodeID1"));
         api.create_json::<VolumeAttachment>(attached(attachment(), "nodeID1"));
         // The first answer is old by the time it arrives.
-        api.react(Matcher::of("watch", "persistentvolumes").once(), Reaction::DelayAnswer(Duration::from_secs(5)));
+        api.react(Matcher::of("list", "persistentvolumes").once(), Reaction::DelayAnswer(Duration::from_secs(5)));
     })
     .await;
     scene.delete_attachment("pv1-node1");

@@ -108,7 +108,8 @@ async fn d4_a_volume_that_vanishes_while_it_is_published_is_known_when_it_is_det
     release.release();
     let found = scene.attached("pv1-node1").await;
     let uid = storage_kube::uid::Uid::from(found["metadata"]["uid"].as_str().unwrap());
-    let kept = &scene.process.caches.kept_volumes;
+    let term = scene.term();
+    let kept = &term.caches.kept_volumes;
     assert!(kept.get(&uid).is_some());
     scene.delete_attachment("pv1-node1");
     scene.gone("pv1-node1").await;

@@ -40,6 +40,7 @@ pub(super) fn settings() -> Settings {
         reconcile_sync: Duration::from_mins(1),
         backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5) },
         worker_threads: 10,
+        resync: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use controller_runtime::{ApiServer, Backoff, Health, Tasks, WorkQueueMetrics, lead};
+use controller_runtime::{ApiServer, Backoff, Continuity, Health, Informers, Tasks, WorkQueueMetrics, lead};
 use csi_client::{CallMetrics, Driver, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
 use csi_proto::csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::objects::{DRIVER, node, volume};
 pub(super) use crate::args::Config;
-use crate::caches::Caches;
 use crate::metrics::AttacherMetrics;
 use crate::settings::Settings;
 use crate::term::{Process, context, work_in};
@@ -52,7 +51,7 @@ pub(super) struct Scene {
     term: Arc<Mutex<Weak<TermContext>>>,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
-    _tasks: Tasks,
+    _tasks: Arc<Tasks>,
 }
 
 impl Scene {
@@ -74,19 +73,18 @@ impl Scene {
 
     /// Starts with other flags or another driver, and no objects.
     pub(super) async fn with(config: Config, identity: impl FnOnce(&mut Identity)) -> Self {
-        Self::build(config, identity, |_, _| (), false).await
+        Self::build(config, identity, |_, _| ()).await
     }
 
-    /// Starts as one of several replicas, with what `prepare` has done before.
-    pub(super) async fn electing(prepare: impl FnOnce(&FakeApiServer, &FakeDriver)) -> Self {
-        Self::build(config(), lists, prepare, true).await
+    /// Starts with a driver that lists, and with what `prepare` has done before.
+    pub(super) async fn prepared(prepare: impl FnOnce(&FakeApiServer, &FakeDriver)) -> Self {
+        Self::build(config(), lists, prepare).await
     }
 
     async fn build(
         config: Config,
         identity: impl FnOnce(&mut Identity),
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
-        elects: bool,
     ) -> Self {
         let api = FakeApiServer::new();
         let driver = FakeDriver::start().await;
@@ -98,7 +96,7 @@ impl Scene {
         });
         prepare(&api, &driver);
         let registry = prometheus::Registry::new();
-        let tasks = Tasks::new();
+        let (tasks, continuity) = (Arc::new(Tasks::new()), Continuity::new(PATIENCE));
         let call_metrics = CallMetrics::register(&registry).unwrap();
         call_metrics.label_migrated(|driver| InTreePlugin::replaced_by(driver).is_some());
         let (client, connection) = Driver::new(csi_client::Settings {
@@ -111,23 +109,22 @@ impl Scene {
         let info = client.ready().await;
         let settings = Arc::new(Settings::new(&config, &info));
         let process = Arc::new(Process {
-            caches: Arc::new(Caches::start(&settings, config.resync, &api.client(), &tasks)),
+            informers: Informers::new(ApiServer::from(&api.client()), continuity.clone(), &tasks),
             settings,
             driver: client,
             api_server: ApiServer::from(&api.client()),
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
             metrics: AttacherMetrics::register(&registry).unwrap(),
-            elects,
         });
         let shutdown = CancellationToken::new();
         let (end, ended) = oneshot::channel();
         let term = Arc::<Mutex<Weak<TermContext>>>::default();
         let (led, latest) = (Arc::clone(&process), Arc::clone(&term));
-        let leading = lead(None, shutdown.clone(), Health::new(), move |term| {
-            let (process, context) = (Arc::clone(&led), context(&led, &term));
+        let leading = lead(None, continuity, shutdown.clone(), Health::new(), move |term| {
+            let context = context(&led, &term);
             *latest.lock() = Arc::downgrade(&context);
             Box::pin(async move {
-                work_in(&process, &context, term.number()).await;
+                work_in(&context, term.number()).await;
                 Ok::<_, Infallible>(())
             })
         });

@@ -13,7 +13,7 @@ use crate::term_context::TermContext;
 /// Subscribes a term to what capacities depend on; every object there is comes as a new one first.
 pub(crate) fn subscribe(term: &Arc<TermContext>, capacity: &Capacity) -> Vec<Subscription> {
     let mut all = vec![
-        capacity.process.objects.subscribe_for(term, object_changed),
+        capacity.objects.subscribe_for(term, object_changed),
         term.caches.classes.subscribe_for(term, class_changed),
     ];
     if let (SegmentSource::Nodes, Some(nodes)) = (&capacity.process.source, &term.caches.nodes) {

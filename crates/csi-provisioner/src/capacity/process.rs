@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{Informer, Tasks, kube_client};
-use kube::Client;
+use controller_runtime::kube_client;
 use prometheus::Registry;
-use sidecar::{Exit, FirstLists};
+use sidecar::Exit;
 use tokio_util::sync::CancellationToken;
 
 use super::managed_by::ManagedBy;
@@ -57,29 +56,17 @@ pub(crate) struct CapacityProcess {
     pub(crate) source: SegmentSource,
     pub(crate) table: Arc<SegmentTable>,
     pub(crate) projection: CapacityProjection,
-    pub(crate) objects: Informer<CapacityProjection>,
     pub(crate) metrics: CapacityMetrics,
 }
 
 impl CapacityProcess {
-    /// Starts the watch of this provisioner's objects. Segments come from `source`; the objects are those of the node that
-    /// the settings name, if they name one.
-    pub(crate) fn start(
-        prepared: Prepared,
-        source: SegmentSource,
-        settings: &Settings,
-        client: &Client,
-        first_lists: &FirstLists,
-        tasks: &Tasks,
-    ) -> Self {
+    /// Segments come from `source`; the objects are those of the node that the settings name, if they name one.
+    pub(crate) fn new(prepared: Prepared, source: SegmentSource, settings: &Settings) -> Self {
         let Prepared { flags, set_up: SetUp { place, owner }, metrics } = prepared;
         let managed_by = ManagedBy::new(&settings.names.driver, settings.node.as_ref().map(|node| &node.name));
         let table = Arc::new(SegmentTable::default());
-        let selector = managed_by.selector();
         let projection =
             CapacityProjection { managed_by, owner: owner.as_ref().map(Owner::uid), segments: Arc::clone(&table) };
-        let (objects, task) = Informer::labelled(client, &place.path(), &selector, projection.clone(), None);
-        first_lists.spawn(tasks, "storage capacities", task.run());
-        Self { flags, timeout: settings.timeout, place, owner, source, table, projection, objects, metrics }
+        Self { flags, timeout: settings.timeout, place, owner, source, table, projection, metrics }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use storage_kube::topology::Segment;
 
+use crate::caches::NodeCaches;
 use crate::records::{CsiNodeRecord, NodeRecord};
-use crate::term_context::NodeCaches;
 
 /// Which segments there are objects for.
 #[derive(Debug, Clone)]

@@ -7,13 +7,15 @@ use std::time::Duration;
 use kube::{Client, Error};
 use sidecar::Exit;
 use storage_kube::names::Namespace;
+use storage_kube::wire::CsiStorageCapacity;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::managed_by::ManagedBy;
 use super::owner::{self, Owner};
 use crate::settings::CapacityFlags;
-use controller_runtime::discovery;
+use controller_runtime::{Collection, discovery};
 
 /// The collection of the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,12 @@ impl Place {
 
     pub(crate) fn path(&self) -> String {
         format!("/apis/storage.k8s.io/{}/namespaces/{}/csistoragecapacities", self.version, self.namespace)
+    }
+
+    /// Those that a provisioner manages.
+    pub(crate) fn objects(&self, managed_by: &ManagedBy) -> Collection {
+        let all = Collection::of::<CsiStorageCapacity>().in_version(self.version);
+        all.in_namespace(self.namespace.as_str()).with_labels(&managed_by.selector())
     }
 }
 

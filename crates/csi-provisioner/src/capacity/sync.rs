@@ -105,7 +105,7 @@ async fn update(
     object: &Arc<CapacityRecord>,
     amounts: Amounts,
 ) -> Result<(), CapacityError> {
-    let in_cache = capacity.process.objects.get(&object.name).is_some();
+    let in_cache = capacity.objects.get(&object.name).is_some();
     let before = if in_cache { Before::Cached } else { Before::Unseen(Arc::clone(object)) };
     capacity.own_writes.sent(item);
     let updated = capacity.writer.update(object, amounts).await;

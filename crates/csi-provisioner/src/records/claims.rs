@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_runtime::{Change, Informer, InformerError, Subscription};
+use controller_runtime::{Change, Informer, Subscription};
 use storage_kube::names::{ClaimUid, ClassName};
 
 use super::{ClaimProjection, ClaimRecord};
@@ -30,11 +30,6 @@ impl Claims {
     /// See [`Informer::synced`].
     pub(crate) async fn synced(&self) {
         self.0.synced().await;
-    }
-
-    /// See [`Informer::caught_up`].
-    pub(crate) async fn caught_up(&self) -> Result<(), InformerError> {
-        self.0.caught_up().await
     }
 
     /// See [`Informer::subscribe_for`].

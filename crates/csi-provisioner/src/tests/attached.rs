@@ -90,7 +90,7 @@ async fn a12_a_driver_without_the_publish_capability_pays_for_the_guard_only_whe
     scene.add_volume(volume("other", "h1", "Bound", "Delete"));
     scene.pass(Duration::from_mins(30)).await;
     assert_eq!(lists(&scene), 0, "nothing is asked before anything is deleted");
-    assert_eq!(scene.process.caches.attachments.cache.len(), 0);
+    assert_eq!(scene.term().caches.attachments.len(), 0);
     scene.add_volume(volume("pv", "h", "Released", "Delete"));
     scene.event("VolumeDelete").await;
     let asked = lists(&scene);

@@ -10,10 +10,8 @@ mod pool;
 mod refreshes;
 mod segments;
 
-use controller_runtime::Tasks;
 use fake_apiserver::FakeApiServer;
 use prometheus::Registry;
-use sidecar::FirstLists;
 use tokio_util::sync::CancellationToken;
 
 use crate::capacity::metrics::CapacityMetrics;
@@ -25,13 +23,7 @@ use storage_kube::topology::Segment;
 
 /// What a scene with `settings.capacity` works with; as `run` does before its start. A scene of one node is in the zone of
 /// the node's name.
-pub(super) async fn process(
-    settings: &Settings,
-    api: &FakeApiServer,
-    registry: &Registry,
-    first_lists: &FirstLists,
-    tasks: &Tasks,
-) -> Option<CapacityProcess> {
+pub(super) async fn process(settings: &Settings, api: &FakeApiServer, registry: &Registry) -> Option<CapacityProcess> {
     let flags = settings.capacity.clone()?;
     let set_up = set_up(&api.client(), &flags, &CancellationToken::new()).await.unwrap()?;
     let prepared = Prepared { flags, set_up, metrics: CapacityMetrics::register(registry).unwrap() };
@@ -39,5 +31,5 @@ pub(super) async fn process(
         None => SegmentSource::Nodes,
         Some(node) => SegmentSource::Fixed(Segment::from_iter([("zone", node.name.as_str())])),
     };
-    Some(CapacityProcess::start(prepared, source, settings, &api.client(), first_lists, tasks))
+    Some(CapacityProcess::new(prepared, source, settings))
 }

@@ -232,7 +232,7 @@ async fn waiting_claims_keep_no_worker_busy() {
     assert!(before.elapsed() < Duration::from_millis(50), "{:?}", before.elapsed());
     scene.pass(Duration::from_secs(21)).await;
     assert_eq!(scene.count(Rpc::CreateVolume), 111, "all are taken within the base delay");
-    assert_eq!(scene.process.caches.claims.len(), 111);
+    assert_eq!(scene.term().caches.claims.len(), 111);
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,7 +53,7 @@ async fn c8_volumes_of_other_nodes_take_no_memory() {
     }
     scene.add_volume(with(volume("own", "h", "Bound", "Delete"), &affinity("foo")));
     scene.pass(Duration::from_secs(1)).await;
-    assert_eq!(scene.process.caches.volumes.len(), 1);
+    assert_eq!(scene.term().caches.volumes.len(), 1);
 }
 
 /// Its own node may be gone for good.

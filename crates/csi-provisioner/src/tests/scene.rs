@@ -1,14 +1,16 @@
 //! The provisioner between a fake API server and a fake driver, all on the runtime of the test.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use controller_runtime::{ApiServer, Backoff, Health, Tasks, WorkQueueMetrics, lead};
+use controller_runtime::{ApiServer, Backoff, Continuity, Health, Informers, Tasks, WorkQueueMetrics, lead};
 use csi_client::{CallMetrics, Driver, Handshake};
 use fake_apiserver::FakeApiServer;
 use fake_driver::{FakeDriver, Identity, Rpc};
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Secret};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
+use parking_lot::Mutex;
 use serde_json::Value;
 use storage_kube::in_tree::InTreePlugin;
 use storage_kube::volume_name::UuidLength;
@@ -17,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
-use crate::run::start_caches;
 use crate::settings::{DriverFacts, ProvisioningFlags, Settings};
-use crate::term::{Process, work};
+use crate::term::{Process, begin, work_in};
+use crate::term_context::TermContext;
 
 /// Longest wait of a test, on the paused clock.
 pub(super) const PATIENCE: Duration = Duration::from_hours(3);
@@ -43,14 +45,6 @@ pub(super) fn flags() -> ProvisioningFlags {
     }
 }
 
-/// Whether others may have worked before the term, and when it began.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Replica {
-    Only,
-    AtOnce,
-    AfterStandby,
-}
-
 /// A provisioner at work.
 pub(super) struct Scene {
     pub(super) api: FakeApiServer,
@@ -58,9 +52,11 @@ pub(super) struct Scene {
     pub(super) registry: prometheus::Registry,
     pub(super) process: Arc<Process>,
     driver_name: String,
+    continuity: Continuity,
+    term: Arc<Mutex<Weak<TermContext>>>,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
-    tasks: Tasks,
+    tasks: Arc<Tasks>,
 }
 
 impl Scene {
@@ -90,21 +86,7 @@ impl Scene {
         configure: impl FnOnce(&mut Settings),
         identity: impl FnOnce(&mut Identity),
     ) -> Self {
-        Self::build(api, configure, |driver| driver.configure(identity), Replica::Only).await
-    }
-
-    /// Starts as a replica that shares its work with others; `prepare` acts on the API server before.
-    pub(super) async fn electing(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        let api = FakeApiServer::new();
-        prepare(&api);
-        Self::build(&api, |_| (), |_| (), Replica::AfterStandby).await
-    }
-
-    /// The same, with the lease won before the first list.
-    pub(super) async fn leading_at_once(prepare: impl FnOnce(&FakeApiServer)) -> Self {
-        let api = FakeApiServer::new();
-        prepare(&api);
-        Self::build(&api, |_| (), |_| (), Replica::AtOnce).await
+        Self::build(api, configure, |driver| driver.configure(identity)).await
     }
 
     /// Starts with other settings; `prepare` acts on the API server and the driver before.
@@ -113,20 +95,19 @@ impl Scene {
         prepare: impl FnOnce(&FakeApiServer, &FakeDriver),
     ) -> Self {
         let api = FakeApiServer::new();
-        Self::build(&api, configure, |driver| prepare(&api, driver), Replica::Only).await
+        Self::build(&api, configure, |driver| prepare(&api, driver)).await
     }
 
     async fn build(
         api: &FakeApiServer,
         configure: impl FnOnce(&mut Settings),
         prepare: impl FnOnce(&FakeDriver),
-        replica: Replica,
     ) -> Self {
         let api = api.clone();
         let driver = FakeDriver::start().await;
         prepare(&driver);
         let registry = prometheus::Registry::new();
-        let tasks = Tasks::new();
+        let (tasks, continuity) = (Arc::new(Tasks::new()), Continuity::new(PATIENCE));
         let timeout = Duration::from_secs(10);
         let call_metrics = CallMetrics::register(&registry).unwrap();
         call_metrics.label_migrated(|driver| InTreePlugin::replaced_by(driver).is_some());
@@ -150,10 +131,9 @@ impl Scene {
         };
         configure(&mut settings);
         let settings = Arc::new(settings);
-        let caches = Arc::new(start_caches(&settings, &api.client(), &tasks));
-        let capacity = super::capacity::process(&settings, &api, &registry, &caches.first_lists, &tasks).await;
+        let capacity = super::capacity::process(&settings, &api, &registry).await;
         let process = Arc::new(Process {
-            caches,
+            informers: Informers::new(ApiServer::from(&api.client()), continuity.clone(), &tasks),
             capacity: capacity.map(Arc::new),
             attributes_classes: crate::attributes_class::kind(settings.flags.discover_attributes_class),
             settings,
@@ -165,21 +145,37 @@ impl Scene {
             backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5) },
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
             metrics: ProvisionerMetrics::register(&registry).unwrap(),
-            elects: replica != Replica::Only,
         });
-        if replica == Replica::AfterStandby {
-            // A list that began before the lease was won is not enough, so let them all be over.
-            process.caches.synced().await;
-        }
         let shutdown = CancellationToken::new();
         let (end, ended) = oneshot::channel();
-        let led = Arc::clone(&process);
-        let leading = lead(None, shutdown.clone(), Health::new(), move |term| Box::pin(work(Arc::clone(&led), term)));
-        tasks.spawn("lead", async move {
-            Box::pin(leading).await.unwrap();
+        let term = Arc::<Mutex<Weak<TermContext>>>::default();
+        let scene = Self { api, driver, registry, process, driver_name, continuity, term, shutdown, ended, tasks };
+        let leading = scene.lead(&scene.shutdown);
+        scene.tasks.spawn("lead", async move {
+            leading.await;
             let _ = end.send(());
         });
-        Self { api, driver, registry, process, driver_name, shutdown, ended, tasks }
+        scene
+    }
+
+    fn lead(&self, shutdown: &CancellationToken) -> impl Future<Output = ()> + Send + use<> {
+        let (process, latest) = (Arc::clone(&self.process), Arc::clone(&self.term));
+        let leading = lead(None, self.continuity.clone(), shutdown.clone(), Health::new(), move |term| {
+            let (process, latest) = (Arc::clone(&process), Arc::clone(&latest));
+            Box::pin(async move {
+                if let Some((context, writer)) = begin(&process, &term).await {
+                    *latest.lock() = Arc::downgrade(&context);
+                    work_in(&process, &context, writer, term.number()).await;
+                }
+                Ok::<_, Infallible>(())
+            })
+        });
+        async move { Box::pin(leading).await.unwrap() }
+    }
+
+    /// What the term at work has.
+    pub(super) fn term(&self) -> Arc<TermContext> {
+        self.term.lock().upgrade().expect("a term is at work")
     }
 
     /// Ends the term in good order.
@@ -196,10 +192,7 @@ impl Scene {
     /// Begins another term of the same process, as one that has won the lease again.
     pub(super) fn lead_again(&self) -> CancellationToken {
         let shutdown = CancellationToken::new();
-        let process = Arc::clone(&self.process);
-        let leading =
-            lead(None, shutdown.clone(), Health::new(), move |term| Box::pin(work(Arc::clone(&process), term)));
-        self.tasks.spawn("lead again", async move { Box::pin(leading).await.unwrap() });
+        self.tasks.spawn("lead again", self.lead(&shutdown));
         shutdown
     }
 

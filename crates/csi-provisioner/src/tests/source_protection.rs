@@ -405,8 +405,7 @@ async fn bound_claims_are_kept_only_while_they_carry_the_finalizer() {
         },
     )
     .await;
-    scene.process.caches.claims.synced().await;
     scene.pass(Duration::from_secs(1)).await;
-    assert_eq!(scene.process.caches.claims.len(), 1, "{DRIVER}");
+    assert_eq!(scene.term().caches.claims.len(), 1, "{DRIVER}");
     assert!(puts(&scene.api, "persistentvolumeclaims", CLONING) == [0, 0], "it is another driver's");
 }

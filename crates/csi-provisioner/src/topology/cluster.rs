@@ -17,8 +17,8 @@ use tracing::warn;
 use super::aggregate;
 use super::error::TopologyError;
 use super::place::{self, Place};
+use crate::caches::NodeCaches;
 use crate::records::{CsiNodeProjection, CsiNodeRecord, NodeProjection, NodeRecord};
-use crate::term_context::NodeCaches;
 
 /// What is known of one node.
 #[derive(Debug, Clone, Default)]

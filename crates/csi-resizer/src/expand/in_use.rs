@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{Informer, Projection, Subscription, Tasks};
+use controller_runtime::{Collection, Informer, Projection, Subscription};
 use kube::Api;
 use kube::api::ListParams;
 use parking_lot::Mutex;
@@ -63,7 +63,6 @@ struct Watched {
     pods: Informer<PodProjection>,
     marked: Arc<Mutex<HashSet<ClaimUid>>>,
     _subscription: Subscription,
-    _task: Tasks,
 }
 
 impl InUse {
@@ -135,9 +134,8 @@ fn watch(term: &TermContext, claim: &ClaimRecord) {
         return;
     }
     info!(namespace = %claim.namespace, "pods are watched: the driver does not grow volumes that they use");
-    let (pods, task) = Informer::new(Api::namespaced(term.api.clone(), claim.namespace.as_str()), PodProjection, None);
-    let tasks = Tasks::new();
-    tasks.spawn("pods", task.run());
+    let of_namespace = Collection::of::<PodClaims>().in_namespace(claim.namespace.as_str());
+    let pods = term.informers.of(of_namespace, PodProjection, None);
     let marked = Arc::new(Mutex::new(HashSet::from([claim.uid.clone()])));
     let (queue, pace, claims) = (term.queue.clone(), Arc::clone(&term.pace), term.caches.claims.clone());
     let (waiting, of_namespace) = (Arc::clone(&marked), pods.clone());
@@ -152,5 +150,5 @@ fn watch(term: &TermContext, claim: &ClaimRecord) {
             }
         }
     });
-    all.insert(claim.namespace.clone(), Watched { pods, marked, _subscription: subscription, _task: tasks });
+    all.insert(claim.namespace.clone(), Watched { pods, marked, _subscription: subscription });
 }

@@ -1,8 +1,9 @@
 //! Contract §7.6: what is made of a driver, and whose a volume is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::{ApiServer, Tasks, WorkQueueMetrics};
+use controller_runtime::{ApiServer, Continuity, Informers, Tasks, WorkQueueMetrics};
 use csi_client::{Driver, DriverInfo, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
 use fake_apiserver::FakeApiServer;
@@ -129,7 +130,7 @@ async fn g5_a_driver_that_can_do_nothing_disables_the_resizer_and_ends_nothing()
     for (can, disabled) in
         [(&[Serve][..], true), (&[Expand], true), (&[Serve, Expand], false), (&[Serve, Modify], false)]
     {
-        let (fake, api, tasks) = (driver(can).await, FakeApiServer::new(), Tasks::new());
+        let (fake, api, tasks) = (driver(can).await, FakeApiServer::new(), Arc::new(Tasks::new()));
         let client = ready(&fake).await;
         let registry = prometheus::Registry::new();
         let started = Started {
@@ -137,9 +138,8 @@ async fn g5_a_driver_that_can_do_nothing_disables_the_resizer_and_ends_nothing()
             driver: client,
             api_server: ApiServer::from(&api.client()),
             unlimited: ApiServer::from(&api.client()),
-            tasks: &tasks,
+            informers: Informers::new(ApiServer::from(&api.client()), Continuity::new(Duration::MAX), &tasks),
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
-            elects: false,
         };
         let process = run::process(&config(), started, ResizerMetrics::register(&registry).unwrap());
         assert_eq!(process.is_err(), disabled, "{can:?}");

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use controller_runtime::{ApiServer, Backoff, Health, Tasks, WorkQueueMetrics, lead};
+use controller_runtime::{ApiServer, Backoff, Continuity, Health, Informers, Tasks, WorkQueueMetrics, lead};
 use csi_client::{CallMetrics, Driver, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
 use csi_proto::csi::v1::{
@@ -24,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::objects::DRIVER;
 pub(super) use crate::args::Config;
-use crate::caches::Caches;
 use crate::metrics::ResizerMetrics;
 use crate::modify;
 use crate::settings::Settings;
@@ -58,7 +57,7 @@ pub(super) struct Scene {
     term: Arc<Mutex<Weak<TermContext>>>,
     shutdown: CancellationToken,
     ended: oneshot::Receiver<()>,
-    _tasks: Tasks,
+    _tasks: Arc<Tasks>,
 }
 
 impl Scene {
@@ -105,7 +104,7 @@ impl Scene {
 
     async fn over(config: Config, api: FakeApiServer, driver: FakeDriver) -> Self {
         let registry = prometheus::Registry::new();
-        let tasks = Tasks::new();
+        let (tasks, continuity) = (Arc::new(Tasks::new()), Continuity::new(PATIENCE));
         let call_metrics = CallMetrics::register(&registry).unwrap();
         call_metrics.label_migrated(|driver| InTreePlugin::replaced_by(driver).is_some());
         let (client, connection) = Driver::new(csi_client::Settings {
@@ -119,20 +118,19 @@ impl Scene {
         let settings = Arc::new(Settings::new(&config, &info).unwrap());
         let process = Arc::new(Process {
             attributes_classes: modify::kind(settings.modifies && config.discover_attributes_class),
-            caches: Arc::new(Caches::start(&settings, config.resync, &api.client(), &tasks)),
+            informers: Informers::new(ApiServer::from(&api.client()), continuity.clone(), &tasks),
             settings,
             driver: client,
             api_server: ApiServer::from(&api.client()),
             unlimited: ApiServer::from(&api.client()),
             queue_metrics: WorkQueueMetrics::register(&registry).unwrap(),
             metrics: ResizerMetrics::register(&registry).unwrap(),
-            elects: false,
         });
         let shutdown = CancellationToken::new();
         let (end, ended) = oneshot::channel();
         let term = Arc::<Mutex<Weak<TermContext>>>::default();
         let (led, latest) = (Arc::clone(&process), Arc::clone(&term));
-        let leading = lead(None, shutdown.clone(), Health::new(), move |term| {
+        let leading = lead(None, continuity, shutdown.clone(), Health::new(), move |term| {
             let (process, latest) = (Arc::clone(&led), Arc::clone(&latest));
             Box::pin(async move {
                 if let Some((context, writer)) = begin(&process, &term).await {

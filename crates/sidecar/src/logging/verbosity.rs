@@ -46,13 +46,21 @@ pub(super) fn shows(level: Level, target: &str, v: u32) -> bool {
         return v >= threshold(level);
     }
     let needed = match level {
-        // kube reports each failed request as an error, also those its caller expects and handles.
-        Level::ERROR | Level::WARN if target.starts_with("kube_client::client::builder") => 4,
+        // Each failed request is reported as it fails, with the whole answer: also those that the caller expects and
+        // handles, or tells once in words of its own.
+        Level::ERROR | Level::WARN if is_told_by_its_caller(target) => 4,
         Level::ERROR | Level::WARN => 0,
         Level::INFO | Level::DEBUG => LIBRARY_DETAILS,
         Level::TRACE => EVERYTHING,
     };
     v >= needed
+}
+
+fn is_told_by_its_caller(target: &str) -> bool {
+    // Not `kube_client::client::auth`.
+    target == "kube_client::client"
+        || target.starts_with("kube_client::client::builder")
+        || target == "kube_runtime::watcher"
 }
 
 /// The most detailed level any event can have and still be written at verbosity `v`.
@@ -88,7 +96,9 @@ mod tests {
             ("tower::buffer::worker", Level::DEBUG, 8),
             ("h2::codec", Level::TRACE, 10),
             ("kube_client::client::builder", Level::ERROR, 4),
+            ("kube_client::client", Level::WARN, 4),
             ("kube_client::client::auth", Level::ERROR, 0),
+            ("kube_runtime::watcher", Level::WARN, 4),
             ("hyperion", Level::INFO, 0),
         ];
         for (target, level, lowest) in table {

@@ -3,49 +3,34 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_is_a_watch_that_begins_with_all_objects() {
+async fn what_is_listed_is_kept_unless_it_is_foreign() {
     let rig = Rig::synced(&["pv-1", "pv-2", "pv-foreign"]).await;
     rig.hears(&["added pv-1 1Gi", "added pv-2 1Gi"]).await;
     assert_eq!(rig.informer.len(), 2);
     assert_eq!(rig.size("pv-foreign"), None);
-    assert_eq!(rig.requests(), (0, 1, 0));
+    assert_eq!(rig.requests(), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_watch_list_is_listed_in_pages_and_not_asked_again() {
+async fn a_large_collection_is_listed_in_pages() {
     let server = FakeApiServer::new();
-    server.disable_watch_list();
     for number in 0..1100 {
         server.create_json::<PersistentVolume>(volume(&format!("pv-{number}"), "ours", "1Gi"));
     }
-    let log = Log::capture();
     let rig = Rig::over(server, None);
     rig.sync().await;
     assert_eq!(rig.informer.len(), 1100);
-    rig.until("the watch", |rig| rig.requests() == (3, 1, 1)).await;
-    assert_eq!(log.with("persistentvolumes is listed in pages from here on").len(), 1);
-    assert!(log.with("WARN").is_empty());
-
-    rig.server.compact();
-    tokio::time::sleep(MINUTE).await;
-    rig.server.expire_watches();
-    rig.until("the second list", |rig| rig.requests() == (6, 1, 2)).await;
+    rig.until("the watch", |rig| rig.requests() == (3, 1)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_collection_is_synced_as_well() {
-    for watch_list in [true, false] {
-        let server = FakeApiServer::new();
-        if !watch_list {
-            server.disable_watch_list();
-        }
-        let rig = Rig::over(server, None);
-        assert!(!rig.informer.is_synced());
-        rig.sync().await;
-        assert!(rig.informer.is_empty());
-        rig.create("pv-1", "1Gi");
-        rig.hears(&["added pv-1 1Gi"]).await;
-    }
+    let rig = Rig::over(FakeApiServer::new(), None);
+    assert!(!rig.informer.is_synced());
+    rig.sync().await;
+    assert!(rig.informer.is_empty());
+    rig.create("pv-1", "1Gi");
+    rig.hears(&["added pv-1 1Gi"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +44,7 @@ async fn changes_are_delivered_with_both_records() {
     rig.delete("pv-1");
     rig.hears(&["deleted pv-1 5Gi"]).await;
     assert_eq!(rig.informer.keys(), ["pv-2"]);
-    assert_eq!(rig.requests(), (0, 1, 0));
+    assert_eq!(rig.requests(), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

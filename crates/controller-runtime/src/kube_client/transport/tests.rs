@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::super::tls::pair;
 use super::super::tls::tests::{authority, issue, provider, trusting};
-use super::super::{RequestTimeout, client};
+use super::super::{ApiServer, RequestTimeout, client};
 use super::*;
 
 /// Of requests that are never answered.
@@ -115,4 +115,20 @@ async fn a_sender_who_is_not_known_any_more_introduces_itself_again() {
     assert_eq!(server.connections(), 1);
     assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
     assert_eq!(server.connections(), 2);
+}
+
+/// As at the begin of a term after a partition in which nobody was told that the connection is dead.
+#[tokio::test]
+async fn k7_after_the_connections_were_left_no_request_waits_for_an_old_one() {
+    let server = Server::start().await;
+    let api_server = ApiServer::of(&server.config, Duration::from_secs(30)).unwrap();
+    let client = api_server.client();
+    assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
+    let mut under_way = std::pin::pin!(get(&client, SILENT));
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut under_way).await.is_err());
+    api_server.leave_connections();
+    assert_eq!(server.connections(), 1);
+    assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
+    assert_eq!(server.connections(), 2);
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut under_way).await.is_err(), "it goes on");
 }

@@ -162,7 +162,7 @@ async fn a_task_of_the_term_that_panics_ends_leading_and_releases() {
         term.spawn("capacity", async { panic!("out of step") });
         std::future::pending::<Result<(), String>>()
     };
-    let error = lead(Some(election), CancellationToken::new(), Health::new(), start).await.unwrap_err();
+    let error = lead(Some(election), continuity(), CancellationToken::new(), Health::new(), start).await.unwrap_err();
     assert!(error.to_string().contains("capacity"), "{error}");
     assert_eq!(holder(&server), "");
 }

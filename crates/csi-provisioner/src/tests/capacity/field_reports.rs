@@ -32,7 +32,8 @@ async fn b2_all_objects_of_2000_segments_are_there_within_two_polls_and_new_segm
     let pool = Pool::default();
     let began = Instant::now();
     let scene = large(2_000, flags(), &pool).await;
-    let objects = || scene.process.capacity.as_ref().unwrap().objects.len();
+    scene.pass(Duration::from_millis(1)).await;
+    let objects = || scene.term().capacity.as_ref().unwrap().objects.len();
     while objects() < 4_000 {
         assert!(began.elapsed() < 2 * POLL, "{} objects after two polls", objects());
         scene.pass(Duration::from_secs(1)).await;

@@ -119,7 +119,7 @@ async fn the_objects_of_a_segment_that_goes_are_deleted() {
     remove_zone(&scene.api, "z1");
     until(&scene, &[]).await;
     scene.pass(Duration::from_secs(1)).await;
-    assert_eq!((scene.process.capacity.as_ref().unwrap().objects.len(), count(&scene, "delete")), (0, 1));
+    assert_eq!((scene.term().capacity.as_ref().unwrap().objects.len(), count(&scene, "delete")), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -120,7 +120,8 @@ async fn another_driver_has_no_segments() {
     })
     .await;
     becomes(&scene, &[]).await;
-    let nodes = scene.process.caches.nodes.as_ref().unwrap();
+    let term = scene.term();
+    let nodes = term.caches.nodes.as_ref().unwrap();
     assert!(of_cluster(nodes, &scene.process.capacity.as_ref().unwrap().table).is_empty());
 }
 

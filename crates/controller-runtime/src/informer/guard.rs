@@ -1,0 +1,179 @@
+//! What stands before the requests of one watcher.
+//!
+//! - A watch is only resumed from a version that the server has reached. One that was set back (etcd restored without a
+//!   revision bump) accepts a watch from the future and is silent until its version has caught up: changes until then
+//!   would never be seen. So the server is asked for its version whenever a watch is resumed, after an outage and each few
+//!   minutes anyway, and a lower one is told to the terms ([`Continuity`]) and ends the watcher.
+//! - Watches that end at once are not opened in a loop, which the watcher would do.
+//! - An overloaded server is left alone for as long as it asks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::ACCEPT;
+use http::{Request, Response, Uri};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use kube_runtime::utils::Backoff as _;
+use kube_runtime::watcher::DefaultBackoff;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep};
+use tower::BoxError;
+
+use crate::continuity::Continuity;
+use crate::kube_client::{AnswerBody, ApiServer, overload};
+
+/// A watch that ended sooner than this does not count as working.
+const TOO_SHORT: Duration = Duration::from_secs(5);
+
+/// The list that tells the version has one object, of which nothing is read.
+const METADATA_ALONE: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// The request of a watch was not sent, because the server's version is below what was seen.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the API server has version {live} after {seen} was seen")]
+pub(super) struct IsSetBack {
+    seen: u64,
+    live: u64,
+}
+
+pub(super) struct Guard {
+    continuity: Continuity,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The highest version of the server that was seen.
+    seen: u64,
+    /// The last request was a list: the version that the next watch begins at is the server's own of this moment.
+    listed: bool,
+    /// When the present watch was answered; `None` while there is none.
+    opened: Option<Instant>,
+    backoff: DefaultBackoff,
+}
+
+impl Guard {
+    pub(super) fn new(continuity: Continuity) -> Arc<Self> {
+        Arc::new(Self { continuity, state: Mutex::default() })
+    }
+
+    /// The server behind this guard, for one watcher.
+    pub(super) fn before(self: &Arc<Self>, server: &ApiServer) -> ApiServer {
+        let guard = Arc::clone(self);
+        server.behind(move |server, request| {
+            let guard = Arc::clone(&guard);
+            Box::pin(async move { guard.send(server, request).await })
+        })
+    }
+
+    /// Whether there is a watch that has lasted long enough to be called working.
+    pub(super) fn has_working_watch(&self) -> bool {
+        self.state.lock().opened.is_some_and(|opened| opened.elapsed() >= TOO_SHORT)
+    }
+
+    async fn send(&self, server: ApiServer, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
+        let Some(position) = watch_position(request.uri()) else {
+            self.state.lock().opened = None;
+            let answer = self.pass(&server, request).await?;
+            self.state.lock().listed = true;
+            return Ok(answer);
+        };
+        let pause = self.pause_before_watch();
+        sleep(pause).await;
+        if let Some(refusal) = self.compare(&server, request.uri(), position).await? {
+            return Ok(refusal);
+        }
+        let answer = self.pass(&server, request).await?;
+        if answer.status().is_success() {
+            self.state.lock().opened = Some(Instant::now());
+        }
+        Ok(answer)
+    }
+
+    fn pause_before_watch(&self) -> Duration {
+        let mut state = self.state.lock();
+        match state.opened.take() {
+            Some(opened) if opened.elapsed() < TOO_SHORT => state.backoff.next().unwrap_or_default(),
+            Some(_) => {
+                state.backoff.reset();
+                Duration::ZERO
+            }
+            None => Duration::ZERO,
+        }
+    }
+
+    /// Compares the server with what was seen of it. An answer is the server's refusal to be asked.
+    async fn compare(
+        &self,
+        server: &ApiServer,
+        watch: &Uri,
+        position: u64,
+    ) -> Result<Option<Response<AnswerBody>>, BoxError> {
+        let listed = std::mem::take(&mut self.state.lock().listed);
+        let live = if listed {
+            position
+        } else {
+            let question = Request::get(format!("{}?limit=1", watch.path())).header(ACCEPT, METADATA_ALONE);
+            let question = question.body(Body::empty())?;
+            let answer = self.pass(server, question).await?;
+            if !answer.status().is_success() {
+                return Ok(Some(answer));
+            }
+            version(&answer.into_body().collect().await?.to_bytes())?
+        };
+        let mut state = self.state.lock();
+        let seen = state.seen.max(position);
+        if live < seen {
+            state.seen = 0;
+            drop(state);
+            self.continuity.set_back(seen, live);
+            return Err(IsSetBack { seen, live }.into());
+        }
+        state.seen = live;
+        Ok(None)
+    }
+
+    async fn pass(&self, server: &ApiServer, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
+        let answer = overload::send(server.clone(), request).await;
+        match &answer {
+            Ok(answer) if !answer.status().is_server_error() => self.continuity.reached(),
+            Ok(_) | Err(_) => self.continuity.missed(),
+        }
+        answer
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").finish_non_exhaustive()
+    }
+}
+
+/// From which version on a request watches. `None`: it is not a watch.
+fn watch_position(uri: &Uri) -> Option<u64> {
+    let parameter = |name: &str| {
+        let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
+    };
+    (parameter("watch")? == "true").then_some(())?;
+    // resourceVersions are decimal numbers that grow (KEP-5504).
+    parameter("resourceVersion")?.parse().ok()
+}
+
+/// The resourceVersion of a list.
+fn version(list: &[u8]) -> Result<u64, BoxError> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    let list: List = serde_json::from_slice(list)?;
+    Ok(list.metadata.resource_version.parse()?)
+}
