@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::*;
+use crate::clock::TestClock;
 use crate::kube_client::Timeouts;
 
 pub(super) const LEASE: &str = "hostpath-csi-k8s-io";
@@ -92,6 +93,7 @@ pub(super) struct Candidate {
     pub(super) journal: Journal,
     pub(super) shutdown: CancellationToken,
     pub(super) health: Health,
+    pub(super) clock: TestClock,
     pub(super) clients: Arc<FakeClients>,
     pub(super) metrics: prometheus::Registry,
     pub(super) gates: Arc<Mutex<Vec<Gate>>>,
@@ -109,6 +111,7 @@ impl Candidate {
         let shutdown = CancellationToken::new();
         let health = Health::new();
         let metrics = prometheus::Registry::new();
+        let clock = TestClock::new();
         let clients = Arc::new(FakeClients { server: server.clone(), made: AtomicUsize::new(0) });
         let mut election = Election {
             clients: clients.clone(),
@@ -121,6 +124,7 @@ impl Candidate {
             retry_period: seconds(5.0),
             labels: BTreeMap::new(),
             metrics: ElectionMetrics::register(&metrics).unwrap(),
+            clock: Arc::new(clock.clone()),
         };
         change(&mut election);
         let gates = Arc::<Mutex<Vec<Gate>>>::default();
@@ -147,7 +151,7 @@ impl Candidate {
         };
         let mut running = JoinSet::new();
         running.spawn(lead(Some(election), shutdown.clone(), health.clone(), start));
-        Self { journal, shutdown, health, clients, metrics, gates, running }
+        Self { journal, shutdown, health, clock, clients, metrics, gates, running }
     }
 
     /// The result of `lead`.
