@@ -1,12 +1,14 @@
 //! The fence of a leader term: whether this process may still write.
 //!
-//! A [`Gate`] compares the monotonic clock with the last renewal each time it is asked, so a process that was stopped
-//! for a minute finds it closed before any timer of it has fired. Once closed it never opens again; the next term has a
-//! gate of its own.
+//! A [`Gate`] compares the clocks with the last renewal each time it is asked, so a process that was stopped for a minute
+//! finds it closed before any timer of it has fired. Whichever clock says that more time has passed counts: monotonic
+//! clock, boot time or wall clock. So a machine that was suspended for a minute finds the gate closed as well. A wall
+//! clock that is set forward costs the term, one that is set back changes nothing. Once closed a gate never opens again;
+//! the next term has a gate of its own.
 //!
 //! Not guaranteed: a request whose bytes left this process just before the gate closed can reach its receiver later;
-//! the difference between lease duration and renew deadline is the time it has. Time in which the whole machine is
-//! suspended does not count on the monotonic clock.
+//! the difference between lease duration and renew deadline is the time it has. The pause of a virtual machine whose
+//! clocks all stand still meanwhile does not count until its wall clock is set right.
 
 use std::error::Error as _;
 use std::fmt;
@@ -14,12 +16,14 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use http::{Method, Request};
 use kube::client::Body;
-use parking_lot::Mutex;
-use tokio::time::Instant;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::sleep_until;
 
+use crate::clock::{Clock, MachineClock, Reading};
 use crate::kube_client::{Answer, ApiServer, overload};
 
 /// Refusal of a write because the leader term is over or its lease is about to run out.
@@ -34,60 +38,54 @@ pub struct GateClosed;
 /// Whether the term it belongs to may still write. Clones share one state.
 #[derive(Clone)]
 pub struct Gate {
+    clock: Arc<dyn Clock>,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     Always,
-    Until(Instant),
+    /// Open for `limit` after the last renewal was sent.
+    Renewed {
+        sent: Reading,
+        limit: Duration,
+    },
     Closed,
-}
-
-impl State {
-    fn at(self, now: Instant) -> Self {
-        match self {
-            Self::Until(deadline) if now >= deadline => Self::Closed,
-            other => other,
-        }
-    }
 }
 
 impl Gate {
     /// A gate that stays open until its one term ends: for a process without leader election.
     pub fn always_open() -> Self {
-        Self::new(State::Always)
+        Self::new(Arc::new(MachineClock), State::Always)
     }
 
-    /// A gate that is open until `deadline`, the send time of the write that won the lease plus the renew deadline.
-    pub(crate) fn open_until(deadline: Instant) -> Self {
-        Self::new(State::Until(deadline))
+    /// A gate that is open for `limit`, the renew deadline, after the write was sent that won the lease.
+    pub(crate) fn open_for(limit: Duration, sent: Reading, clock: Arc<dyn Clock>) -> Self {
+        Self::new(clock, State::Renewed { sent, limit })
     }
 
-    fn new(state: State) -> Self {
-        Self { state: Arc::new(Mutex::new(state)) }
+    fn new(clock: Arc<dyn Clock>, state: State) -> Self {
+        Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Asks, immediately before a write is sent, whether it may be sent.
     ///
     /// # Errors
-    /// [`GateClosed`] when the deadline has passed or the term has ended.
+    /// [`GateClosed`] when the last renewal is too old or the term has ended.
     pub fn check(&self) -> Result<(), GateClosed> {
-        match self.settle() {
+        match *self.settled() {
             State::Closed => Err(GateClosed),
-            State::Always | State::Until(_) => Ok(()),
+            State::Always | State::Renewed { .. } => Ok(()),
         }
     }
 
-    /// Moves the deadline after a renewal. `false`: the gate had closed before, and stays closed.
-    pub(crate) fn extend(&self, deadline: Instant) -> bool {
-        let mut state = self.state.lock();
-        *state = state.at(Instant::now());
-        match *state {
+    /// Takes in a renewal that was sent at `renewal`. `false`: the gate had closed before, and stays closed.
+    pub(crate) fn extend(&self, renewal: Reading) -> bool {
+        match &mut *self.settled() {
             State::Closed => false,
             State::Always => true,
-            State::Until(present) => {
-                *state = State::Until(deadline.max(present));
+            State::Renewed { sent, .. } => {
+                *sent = renewal.max(*sent);
                 true
             }
         }
@@ -98,21 +96,35 @@ impl Gate {
         *self.state.lock() = State::Closed;
     }
 
-    /// Resolves once the gate is closed by its deadline. A gate without one is waited for without end.
+    /// Resolves once the age of the last renewal has closed the gate: when its timer fires, or at the first poll at which
+    /// another clock says so. A gate that is always open is waited for without end.
     pub(crate) async fn expired(&self) {
         loop {
-            match self.settle() {
+            let state = *self.settled();
+            match state {
                 State::Closed => return,
-                State::Until(deadline) => tokio::time::sleep_until(deadline).await,
                 State::Always => std::future::pending().await,
+                State::Renewed { sent, limit } => {
+                    let mut timer = pin!(sleep_until(sent.monotonic + limit));
+                    // The timer stands still while the machine is suspended, so the gate is asked before it.
+                    let closed = poll_fn(|context| match self.check() {
+                        Err(GateClosed) => Poll::Ready(()),
+                        Ok(()) => timer.as_mut().poll(context),
+                    });
+                    closed.await;
+                }
             }
         }
     }
 
-    fn settle(&self) -> State {
+    fn settled(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        *state = state.at(Instant::now());
-        *state
+        if let State::Renewed { sent, limit } = *state
+            && sent.age(self.clock.now()) >= limit
+        {
+            *state = State::Closed;
+        }
+        state
     }
 
     /// A client of `server` with this gate in front of it: POST, PUT, PATCH and DELETE pass only while the gate is open,

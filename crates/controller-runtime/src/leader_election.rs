@@ -39,6 +39,7 @@ use self::lock::LeaseLock;
 use self::renewal::Loss;
 use self::tenure::End;
 use self::watch::LeaseWatch;
+use crate::clock::Clock;
 use crate::continuity::Continuity;
 use crate::gate::Gate;
 use crate::kube_client::{self, ClientError};
@@ -90,6 +91,8 @@ pub struct Election {
     pub labels: BTreeMap<String, String>,
     /// Where leadership is counted.
     pub metrics: ElectionMetrics,
+    /// What the age of the lease is counted by: [`MachineClock`](crate::clock::MachineClock).
+    pub clock: Arc<dyn Clock>,
 }
 
 impl fmt::Debug for Election {
@@ -174,11 +177,11 @@ where
         };
         let Some(won) = won else { break };
         watch.close();
-        health.leads(&lock.election.lease_name, lock.election.lease_duration, won);
+        health.leads(&lock.election.lease_name, lock.election.lease_duration, won.monotonic);
         metrics.set_leading("", true);
         tracing::info!(lease = %lock.election.lease_name, identity = %lock.identity, term = number, "became leader");
 
-        let gate = Gate::open_until(won + lock.election.renew_deadline);
+        let gate = Gate::open_for(lock.election.renew_deadline, won, lock.election.clock.clone());
         let owner = TermOwner::new(number, gate.clone());
         owner.term().spawn("leader-election-event", announcement::announce(&lock, "became leader"));
         let set_back = continuity.interrupted(false);

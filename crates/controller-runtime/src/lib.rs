@@ -19,6 +19,7 @@ pub mod worker;
 
 mod jitter;
 
+pub mod clock;
 pub mod discovery;
 pub mod events;
 pub mod gate;

@@ -93,7 +93,7 @@ async fn finish_reclaim(term: &TermContext, volume: &VolumeRecord, started: Inst
 }
 
 async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Result<Option<VolumeReach>, ReclaimError> {
-    write::patch_finalizers(&term.api, &volume.name, patch)
+    write::patch_finalizers(&term.api, &volume.name, &volume.uid, patch)
         .await
         .map_err(|source| ReclaimError::PatchFinalizers { volume: volume.name.to_string(), source: Box::new(source) })
 }

@@ -10,12 +10,14 @@ use controller_runtime::Outcome;
 use storage_kube::names::ClaimUid;
 use tracing::{debug, error};
 
-use crate::error::{Disposition, StepError};
+use crate::error::{Conflict, Disposition, StepError};
 use crate::expand::pre_resize;
 use crate::records::ClaimRecord;
+use crate::records::claim::ClaimSize;
 use crate::settings::Settings;
 use crate::term_context::TermContext;
 use crate::volume::{self, Volume};
+use crate::write::{self, CONFLICTS};
 use crate::{expand, modify};
 
 /// What may be done for a claim.
@@ -34,6 +36,20 @@ impl Step {
         match self {
             Self::Expand => settings.expands() && claim.size.is_to_grow(),
             Self::Modify => settings.modifies && claim.class.is_to_change(),
+        }
+    }
+
+    /// Whether the step has got as far in both: nothing was begun or ended in between.
+    pub(crate) fn is_where_it_was(self, old: &ClaimRecord, new: &ClaimRecord) -> bool {
+        match self {
+            Self::Expand => {
+                let state = |claim: &ClaimRecord| {
+                    let ClaimSize { capacity, allocated, status, .. } = &claim.size;
+                    (capacity.clone(), allocated.clone(), *status)
+                };
+                state(old) == state(new)
+            }
+            Self::Modify => old.class.current == new.class.current && old.class.status == new.class.status,
         }
     }
 
@@ -96,8 +112,34 @@ fn is_left_with_more(term: &TermContext, step: Step, before: &ClaimRecord) -> bo
     })
 }
 
+/// Begins anew, from what is there by then, where others have written meanwhile. What the driver has said is remembered.
+///
 /// `volume`: what the step before has read.
 async fn run(
+    term: &TermContext,
+    step: Step,
+    claim: &ClaimRecord,
+    volume: &mut Option<Volume>,
+) -> Result<(), StepError> {
+    let mut result = attempt(term, step, claim, volume).await;
+    for _ in 0..CONFLICTS {
+        let Some(conflict) = result.as_ref().err().and_then(StepError::conflict) else { break };
+        if conflict == Conflict::Volume {
+            *volume = None;
+            match write::live(term, claim).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
+                Err(_) => break,
+            }
+        }
+        let newer = term.claim(&claim.uid).filter(|newer| step.is_to_do(&term.settings, newer));
+        let Some(newer) = newer else { return Ok(()) };
+        result = attempt(term, step, &newer, volume).await;
+    }
+    result
+}
+
+async fn attempt(
     term: &TermContext,
     step: Step,
     claim: &ClaimRecord,

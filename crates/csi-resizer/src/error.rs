@@ -19,6 +19,14 @@ pub(crate) enum Disposition {
     Rarely,
 }
 
+/// What had changed since it was read, so that a write was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conflict {
+    /// The claim, which is known as it is by now.
+    Claim,
+    Volume,
+}
+
 /// Why a step of a claim has not come to its end.
 #[derive(Debug, Error)]
 pub(crate) enum StepError {
@@ -36,6 +44,15 @@ impl StepError {
             Self::Volume(VolumeError::Missing { .. } | VolumeError::Unreadable { .. }) => Disposition::BackOff,
             Self::Expand(error) => error.disposition(),
             Self::Modify(error) => error.disposition(),
+        }
+    }
+
+    /// Others have written meanwhile: the step is to begin anew from what is there.
+    pub(crate) fn conflict(&self) -> Option<Conflict> {
+        match self {
+            Self::Volume(_) => None,
+            Self::Expand(error) => error.conflict(),
+            Self::Modify(error) => error.conflict(),
         }
     }
 

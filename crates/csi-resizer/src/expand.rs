@@ -26,13 +26,10 @@ use crate::records::ClaimRecord;
 use crate::settings::Expansion;
 use crate::term_context::TermContext;
 use crate::volume::Volume;
-use crate::write::{self, Precondition};
+use crate::write;
 use answer::{is_equal, is_less};
 use decision::{SizeDecision, SizeView, decide};
 pub(crate) use error::ExpandError;
-
-/// How often a write that met a newer claim is repeated at once.
-const CONFLICTS: u32 = 5;
 
 /// What the driver has made of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,25 +43,12 @@ pub(crate) struct Grown {
 }
 
 /// Grows the volume, or does what is left of it.
-pub(crate) async fn expand(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ExpandError> {
-    let result = settled(term, claim, volume.clone()).await;
+pub(crate) async fn expand(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> Result<(), ExpandError> {
+    let result = grow(term, claim, volume).await;
     if let Err(error) = &result
         && error.is_worth_an_event()
     {
         term.tell(claim, EventKind::Warning, "VolumeResizeFailed", error.to_string());
-    }
-    result
-}
-
-/// Begins anew, from the claim as it is by then, where others have written meanwhile. What the driver has said is remembered.
-async fn settled(term: &TermContext, claim: &ClaimRecord, mut volume: Volume) -> Result<(), ExpandError> {
-    let mut result = grow(term, claim, &mut volume).await;
-    for _ in 0..CONFLICTS {
-        if !result.as_ref().is_err_and(ExpandError::is_conflict) {
-            break;
-        }
-        let Some(claim) = term.claim(&claim.uid).filter(|claim| claim.size.is_to_grow()) else { return Ok(()) };
-        result = grow(term, &claim, &mut volume).await;
     }
     result
 }
@@ -123,7 +107,7 @@ async fn begin(term: &TermContext, claim: &ClaimRecord, wanted: &str) -> Result<
     } else {
         status::legacy::in_progress(claim, now)
     };
-    write::status(term, claim, Precondition::Unchanged, body)
+    write::status(term, claim, body)
         .await
         .map_err(|source| ExpandError::SaveBegun { claim: claim.full_name(), source: Box::new(source) })
 }
@@ -181,7 +165,7 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> 
         } else {
             status::failed(&source.to_string(), now)
         };
-        if let Err(why) = write::status(term, claim, Precondition::SameClaim, body).await {
+        if let Err(why) = write::failure(term, Step::Expand, claim, |_| body.clone()).await {
             return ExpandError::SaveFailure { claim: claim.full_name(), source, why: Box::new(why) };
         }
     }
@@ -193,9 +177,7 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> 
 /// Writes down what the driver has done: the volume, then the claim. Only then it is told.
 async fn record(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume, grown: Grown) -> Result<(), ExpandError> {
     record_on_volume(term, claim, volume, &grown).await?;
-    // Others may have written during the call.
-    let newest = term.claim(&claim.uid);
-    let claim = newest.as_deref().unwrap_or(claim);
+    let claim = &*write::newest(term, Step::Expand, claim);
     let now = Timestamp::now();
     let body = match (grown.node_required, term.settings.recovers) {
         (true, true) => status::node_pending(claim, now),
@@ -203,9 +185,9 @@ async fn record(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume, gr
         (false, true) => status::finished(claim, &grown.size),
         (false, false) => status::legacy::finished(claim, &grown.size),
     };
-    let saved = write::status(term, claim, Precondition::Unchanged, body).await;
-    let saved =
-        saved.map_err(|source| ExpandError::SaveGrown { claim: claim.full_name(), source: Box::new(source) })?;
+    let saved = write::status(term, claim, body)
+        .await
+        .map_err(|source| ExpandError::SaveGrown { claim: claim.full_name(), source: Box::new(source) })?;
     term.memories.change(&claim.uid, |memory| memory.grown = None);
     if saved.is_none() {
         return Ok(());

@@ -24,12 +24,9 @@ use crate::error::Disposition;
 use crate::records::{AttributesClassRecord, ClaimRecord};
 use crate::term_context::TermContext;
 use crate::volume::Volume;
-use crate::write::{self, Precondition};
+use crate::write;
 use decision::{ModifyDecision, decide};
 pub(crate) use error::ModifyError;
-
-/// How often it is tried to say how a call has failed on a claim that others write to.
-const CONFLICTS: u32 = 5;
 
 /// Whether the API server has the kind. `asked`: the command line leaves the gate alone.
 pub(crate) fn kind(asked: bool) -> ServedKind {
@@ -37,7 +34,7 @@ pub(crate) fn kind(asked: bool) -> ServedKind {
 }
 
 /// Gives the volume the class, or does what is left of it. Volumes of the plugin that the driver replaces have no class.
-pub(crate) async fn modify(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ModifyError> {
+pub(crate) async fn modify(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> Result<(), ModifyError> {
     if volume.is_migrated {
         return Ok(());
     }
@@ -50,7 +47,7 @@ pub(crate) async fn modify(term: &TermContext, claim: &ClaimRecord, volume: &Vol
     result
 }
 
-async fn change(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Result<(), ModifyError> {
+async fn change(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> Result<(), ModifyError> {
     let memory = term.memories.get(&claim.uid);
     match decide(&claim.class, memory.modify_failed_finally) {
         ModifyDecision::Nothing => Ok(()),
@@ -69,7 +66,7 @@ async fn change(term: &TermContext, claim: &ClaimRecord, volume: &Volume) -> Res
                 Err(error) => return Err(without_class(term, claim, error).await),
             };
             let body = status::in_progress(claim, name.as_str(), Timestamp::now());
-            let Some(claim) = save(term, claim, Precondition::Unchanged, body).await? else { return Ok(()) };
+            let Some(claim) = save(term, claim, body).await? else { return Ok(()) };
             let text = format!("external resizer is modifying volume {} with vac {name}", claim.name);
             term.tell(&claim, EventKind::Normal, "VolumeModify", text);
             call(term, &claim, volume, &name, &class).await
@@ -110,7 +107,7 @@ async fn without_class(term: &TermContext, claim: &ClaimRecord, error: ModifyErr
     let waits = matches!(error, ModifyError::ClassMissing { .. } | ModifyError::OtherDriver { .. });
     let says_so = claim.class.status.as_ref().is_some_and(|status| status.status == Some(ModifyStatus::Pending));
     if waits && !says_so {
-        let saved = save(term, claim, Precondition::Unchanged, status::pending()).await;
+        let saved = save(term, claim, status::pending()).await;
         return saved.err().unwrap_or(error);
     }
     error
@@ -118,7 +115,7 @@ async fn without_class(term: &TermContext, claim: &ClaimRecord, error: ModifyErr
 
 async fn roll_back(term: &TermContext, claim: &ClaimRecord) -> Result<(), ModifyError> {
     let Some(body) = status::rolled_back(claim) else { return Ok(()) };
-    if save(term, claim, Precondition::SameClaim, body).await?.is_some() {
+    if save(term, claim, body).await?.is_some() {
         term.tell(claim, EventKind::Normal, "VolumeModifyCanceled", "Cancelled modify.".to_owned());
     }
     Ok(())
@@ -128,11 +125,13 @@ async fn roll_back(term: &TermContext, claim: &ClaimRecord) -> Result<(), Modify
 async fn call(
     term: &TermContext,
     claim: &ClaimRecord,
-    volume: &Volume,
+    volume: &mut Volume,
     name: &ClassName,
     class: &AttributesClassRecord,
 ) -> Result<(), ModifyError> {
     let request = request::with_secret(term, claim, volume, class).await?;
+    // Whatever class the driver has given the volume before, it may have another one from here on.
+    term.memories.change(&claim.uid, |memory| memory.modified = None);
     let driver = term.driver.provided(still_wanted(term, claim, Step::Modify)).for_migrated(false);
     if let Err(source) = driver.controller_modify_volume(request).await {
         let disposition = refused(term, claim, name, &source).await;
@@ -176,35 +175,29 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, name: &ClassName, sour
     }
 }
 
-/// Says in the status how a call has failed. Where others have written meanwhile it is repeated on what is there by then.
+/// Says in the status how a call has failed; says whether that is saved.
 async fn save_failure(term: &TermContext, claim: &ClaimRecord, name: &ClassName, failure: status::Failure<'_>) -> bool {
-    let mut claim = Arc::new(claim.clone());
-    for _ in 0..CONFLICTS {
-        let body = status::failed(&claim, name.as_str(), failure, Timestamp::now());
-        match save(term, &claim, Precondition::Unchanged, body).await {
-            Ok(_) => return true,
-            Err(why) => {
-                let newer = term.claim(&claim.uid).filter(|newer| newer.class.in_progress().as_ref() == Some(name));
-                match newer {
-                    Some(newer) if why.is_conflict() => claim = newer,
-                    _ => {
-                        info!(claim = %claim.full_name(), err = %why, "the error could not be saved in the status");
-                        return false;
-                    }
-                }
-            }
-        }
+    let body = |claim: &ClaimRecord| status::failed(claim, name.as_str(), failure, Timestamp::now());
+    let saved = write::failure(term, Step::Modify, claim, body).await;
+    if let Err(why) = &saved {
+        info!(claim = %claim.full_name(), err = %why, "the error could not be saved in the status");
     }
-    false
+    saved.is_ok()
 }
 
 /// Writes down what the driver has done: the volume, then the claim. Only then it is told.
-async fn record(term: &TermContext, claim: &ClaimRecord, volume: &Volume, name: &ClassName) -> Result<(), ModifyError> {
+async fn record(
+    term: &TermContext,
+    claim: &ClaimRecord,
+    volume: &mut Volume,
+    name: &ClassName,
+) -> Result<(), ModifyError> {
     let body = json!({ "spec": { "volumeAttributesClassName": name.as_str() } });
-    write::volume(term, &volume.object, body)
+    volume.object = write::volume(term, &volume.object, body)
         .await
         .map_err(|source| ModifyError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
-    let saved = save(term, claim, Precondition::SameClaim, status::completed(claim, name.as_str())).await?;
+    let claim = &*write::newest(term, Step::Modify, claim);
+    let saved = save(term, claim, status::completed(claim, name.as_str())).await?;
     term.memories.change(&claim.uid, |memory| memory.modified = None);
     if saved.is_some() {
         info!(claim = %claim.full_name(), volume = %claim.volume, class = %name, "volume has another class of attributes");
@@ -217,10 +210,9 @@ async fn record(term: &TermContext, claim: &ClaimRecord, volume: &Volume, name: 
 async fn save(
     term: &TermContext,
     claim: &ClaimRecord,
-    precondition: Precondition,
     body: serde_json::Value,
 ) -> Result<Option<Arc<ClaimRecord>>, ModifyError> {
-    write::status(term, claim, precondition, body)
+    write::status(term, claim, body)
         .await
         .map_err(|source| ModifyError::SaveStatus { claim: claim.full_name(), source: Box::new(source) })
 }

@@ -7,6 +7,7 @@ mod expanding;
 mod flags;
 mod growth;
 mod in_use;
+mod late_writes;
 mod modify_statuses;
 mod modify_turns;
 mod modifying;

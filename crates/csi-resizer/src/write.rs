@@ -1,49 +1,98 @@
 //! All writes to claims and volumes: strategic merge patches, as upstream's RBAC and the Go resizer have them.
+//!
+//! Each names the version it was decided for: a patch that is late, since its process was stopped, must not undo what the
+//! next leader has written.
 
 use std::sync::Arc;
 
 use kube::Error;
 use kube::api::{Api, Patch, PatchParams};
+use kube::core::Status;
 use serde_json::{Value, json};
 use storage_kube::wire::{ClaimProgress, PersistentVolume};
 
+use crate::claim::Step;
 use crate::records::ClaimRecord;
 use crate::term_context::TermContext;
 
-/// Whether the write is refused when the claim has changed since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Precondition {
-    /// It must be in the version it was decided for.
-    Unchanged,
-    /// It must be the same claim.
-    SameClaim,
+/// How often a write that met a newer claim is repeated at once.
+pub(crate) const CONFLICTS: u32 = 5;
+
+/// What a patch of a claim has come to.
+enum Patched {
+    /// The claim is like this now.
+    Claim(Arc<ClaimRecord>),
+    /// It is gone, or was made anew.
+    Gone,
+    /// It had changed, to this; nothing is written.
+    Changed(Arc<ClaimRecord>, Box<Status>),
 }
 
-/// Patches the claim's status, and its metadata through it. Returns the claim afterwards, `None` when it is gone or was made
-/// anew. After a conflict the claim is read again, so that the next try starts from what is there.
+/// Patches the claim's status, and its metadata through it, if the claim has not changed since. Returns the claim afterwards,
+/// `None` when it is gone or was made anew. After a conflict the claim is known as it is by then.
 pub(crate) async fn status(
     term: &TermContext,
     claim: &ClaimRecord,
-    precondition: Precondition,
-    mut body: Value,
+    body: Value,
 ) -> Result<Option<Arc<ClaimRecord>>, Error> {
-    body["metadata"]["uid"] = json!(claim.uid.to_string());
-    if precondition == Precondition::Unchanged {
-        body["metadata"]["resourceVersion"] = json!(claim.resource_version);
+    match patch_status(term, claim, body).await? {
+        Patched::Claim(claim) => Ok(Some(claim)),
+        Patched::Gone => Ok(None),
+        Patched::Changed(_, why) => Err(Error::Api(why)),
     }
-    let api: Api<ClaimProgress> = Api::namespaced(term.api.clone(), claim.namespace.as_str());
-    let patched =
-        api.patch_status(claim.name.as_str(), &PatchParams::default(), &Patch::<Value>::Strategic(body)).await;
-    match patched {
-        Ok(answer) => Ok(taken_in(term, claim, answer)),
-        Err(Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(Error::Api(status)) if status.code == 409 => {
-            let live = api.get_opt(claim.name.as_str()).await?;
-            let still = live.and_then(|live| taken_in(term, claim, live));
-            if still.is_some() { Err(Error::Api(status)) } else { Ok(None) }
+}
+
+/// Says in the claim's status how a call has failed. Where others have changed the claim meanwhile it is repeated on what is
+/// there by then, unless they have begun something else with this step.
+pub(crate) async fn failure(
+    term: &TermContext,
+    step: Step,
+    claim: &ClaimRecord,
+    body: impl Fn(&ClaimRecord) -> Value,
+) -> Result<(), Error> {
+    let mut current = newest(term, step, claim);
+    let mut left = CONFLICTS;
+    loop {
+        left -= 1;
+        match patch_status(term, &current, body(&current)).await? {
+            Patched::Claim(_) | Patched::Gone => return Ok(()),
+            Patched::Changed(live, _) if left > 0 && step.is_where_it_was(claim, &live) => current = live,
+            Patched::Changed(_, why) => return Err(Error::Api(why)),
         }
+    }
+}
+
+/// The claim as it is by now, for a write that says how the step has ended. If others have begun something else with the
+/// step it is the claim as it was, for which the API server refuses the write.
+pub(crate) fn newest(term: &TermContext, step: Step, claim: &ClaimRecord) -> Arc<ClaimRecord> {
+    let newest = term.claim(&claim.uid).filter(|newest| step.is_where_it_was(claim, newest));
+    newest.unwrap_or_else(|| Arc::new(claim.clone()))
+}
+
+async fn patch_status(term: &TermContext, claim: &ClaimRecord, mut body: Value) -> Result<Patched, Error> {
+    body["metadata"]["uid"] = json!(claim.uid.to_string());
+    body["metadata"]["resourceVersion"] = json!(claim.resource_version);
+    let patch = Patch::<Value>::Strategic(body);
+    match api(term, claim).patch_status(claim.name.as_str(), &PatchParams::default(), &patch).await {
+        Ok(answer) => Ok(taken_in(term, claim, answer).map_or(Patched::Gone, Patched::Claim)),
+        Err(Error::Api(status)) if status.code == 404 => Ok(Patched::Gone),
+        Err(Error::Api(status)) if status.code == 409 || status.code == 422 => match live(term, claim).await? {
+            None => Ok(Patched::Gone),
+            Some(live) if status.code == 409 => Ok(Patched::Changed(live, status)),
+            Some(_) => Err(Error::Api(status)),
+        },
         Err(error) => Err(error),
     }
+}
+
+/// The claim as the API server has it, which is remembered; `None` when it is gone or was made anew.
+pub(crate) async fn live(term: &TermContext, claim: &ClaimRecord) -> Result<Option<Arc<ClaimRecord>>, Error> {
+    let found = api(term, claim).get_opt(claim.name.as_str()).await?;
+    Ok(found.and_then(|found| taken_in(term, claim, found)))
+}
+
+fn api(term: &TermContext, claim: &ClaimRecord) -> Api<ClaimProgress> {
+    Api::namespaced(term.api.clone(), claim.namespace.as_str())
 }
 
 /// Remembers an answer of the API server. One that is about another claim of the name says that ours is gone.
@@ -61,16 +110,19 @@ pub(crate) fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code == 409)
 }
 
-/// Patches a volume. Returns it afterwards.
+/// Patches a volume, if it has not changed since. Returns it afterwards.
 pub(crate) async fn volume(
     term: &TermContext,
     before: &PersistentVolume,
     mut body: Value,
 ) -> Result<PersistentVolume, Error> {
-    if let Some(uid) = &before.metadata.uid {
-        body["metadata"]["uid"] = json!(uid);
+    let metadata = &before.metadata;
+    for (field, value) in [("uid", &metadata.uid), ("resourceVersion", &metadata.resource_version)] {
+        if let Some(value) = value {
+            body["metadata"][field] = json!(value);
+        }
     }
     let api: Api<PersistentVolume> = Api::all(term.api.clone());
-    let name = before.metadata.name.as_deref().unwrap_or_default();
+    let name = metadata.name.as_deref().unwrap_or_default();
     api.patch(name, &PatchParams::default(), &Patch::<Value>::Strategic(body)).await
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_runtime::ElectionMetrics;
+use controller_runtime::clock::MachineClock;
 use controller_runtime::leader_election::{Election, check_durations, lease_name};
 
 use crate::EnvLookup;
@@ -40,6 +41,7 @@ impl LeaderElection {
             retry_period: self.retry_period,
             labels: self.labels.clone(),
             metrics,
+            clock: Arc::new(MachineClock),
         }
     }
 

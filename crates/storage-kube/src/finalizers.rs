@@ -60,8 +60,8 @@ pub fn remove(list: &[String], finalizer: &str) -> Edit {
 
 /// Strategic-merge patch body that adds one finalizer and leaves all others alone, whoever changed them since.
 ///
-/// The UID is a precondition: an object created anew under the same name answers 409 Conflict. The server also
-/// refuses a new finalizer on an object that is being deleted.
+/// The UID is a precondition: for an object created anew under the same name the answer is 422 Invalid, or 409 Conflict. The
+/// server also refuses a new finalizer on an object that is being deleted.
 pub fn add_patch(uid: &Uid, finalizer: &str) -> Value {
     json!({ "metadata": { "uid": uid.to_string(), "finalizers": [finalizer] } })
 }

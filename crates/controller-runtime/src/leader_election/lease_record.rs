@@ -11,6 +11,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use tokio::time::Instant;
 
+use crate::clock::Reading;
+
 /// How many of its own unanswered writes a process remembers. One forgotten is taken for foreign, which costs waiting.
 const UNANSWERED: usize = 16;
 
@@ -140,13 +142,13 @@ impl Seen {
 /// The records this process sent. A record that names this process but is not among them was written by somebody else.
 #[derive(Debug, Default)]
 pub(super) struct OwnWrites {
-    confirmed: Option<(LeaseRecord, Instant)>,
-    unanswered: VecDeque<(LeaseRecord, Instant)>,
+    confirmed: Option<(LeaseRecord, Reading)>,
+    unanswered: VecDeque<(LeaseRecord, Reading)>,
 }
 
 impl OwnWrites {
     /// Notes a record about to be sent at `now`.
-    pub(super) fn sending(&mut self, record: LeaseRecord, now: Instant) {
+    pub(super) fn sending(&mut self, record: LeaseRecord, now: Reading) {
         if self.unanswered.len() == UNANSWERED {
             self.unanswered.pop_front();
         }
@@ -156,7 +158,7 @@ impl OwnWrites {
     /// Notes that `record` was read back, and says when it was sent.
     ///
     /// When it is a new one, the others were sent against an older resourceVersion and can never land.
-    pub(super) fn confirm(&mut self, record: &LeaseRecord) -> Option<Instant> {
+    pub(super) fn confirm(&mut self, record: &LeaseRecord) -> Option<Reading> {
         let sent = self.sent_at(record)?;
         if self.confirmed.as_ref().is_none_or(|(confirmed, _)| confirmed != record) {
             self.confirmed = Some((record.clone(), sent));
@@ -171,7 +173,7 @@ impl OwnWrites {
     }
 
     /// When `record` was sent, if this process sent it.
-    pub(super) fn sent_at(&self, record: &LeaseRecord) -> Option<Instant> {
+    pub(super) fn sent_at(&self, record: &LeaseRecord) -> Option<Reading> {
         self.confirmed.iter().chain(&self.unanswered).find(|(own, _)| own == record).map(|(_, sent)| *sent)
     }
 

@@ -14,12 +14,13 @@ use tokio::time::Instant;
 use super::lease_name::unique_identity;
 use super::lease_record::{Decision, LeaseRecord, OwnWrites, Seen, decide};
 use super::{Election, Error};
+use crate::clock::Reading;
 
 /// What an attempt to get the lease came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// This process holds it by a write sent then.
-    Won(Instant),
+    Won(Reading),
     /// Somebody else holds it, until then if nothing changes.
     Held(Instant),
     /// Somebody else wrote at the same time.
@@ -30,7 +31,7 @@ pub(super) enum Attempt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Ours, by the write sent then.
-    Ours(Instant),
+    Ours(Reading),
     /// Deleted under us.
     Deleted,
     /// Held by somebody else; empty when it was released by another hand.
@@ -52,7 +53,7 @@ pub(super) struct Draft {
     api: Api<Lease>,
     lease: Lease,
     record: LeaseRecord,
-    sent: Instant,
+    sent: Reading,
 }
 
 impl Draft {
@@ -158,7 +159,7 @@ impl LeaseLock {
     }
 
     /// Takes in that `draft` was carried out; returns when it was sent.
-    pub(super) fn accept(&mut self, draft: &Draft, lease: Lease) -> Instant {
+    pub(super) fn accept(&mut self, draft: &Draft, lease: Lease) -> Reading {
         self.note(Some(lease));
         self.own.confirm(&draft.record);
         draft.sent
@@ -206,13 +207,13 @@ impl LeaseLock {
         }
     }
 
-    async fn write(&mut self, record: LeaseRecord) -> Result<Instant, kube::Error> {
+    async fn write(&mut self, record: LeaseRecord) -> Result<Reading, kube::Error> {
         let draft = self.draft(record);
         self.send(&draft).await
     }
 
     /// Sends `draft` and waits for the answer; returns when it was sent.
-    pub(super) async fn send(&mut self, draft: &Draft) -> Result<Instant, kube::Error> {
+    pub(super) async fn send(&mut self, draft: &Draft) -> Result<Reading, kube::Error> {
         match draft.send().await {
             Ok(lease) => Ok(self.accept(draft, lease)),
             Err(error) => {
@@ -226,7 +227,7 @@ impl LeaseLock {
         let mut lease = self.lease();
         record.write(&mut lease);
         lease.metadata.labels.get_or_insert_default().extend(self.election.labels.clone());
-        let sent = Instant::now();
+        let sent = self.election.clock.now();
         self.own.sending(record.clone(), sent);
         Draft { api: self.api.clone(), lease, record, sent }
     }

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Health;
 use super::lock::{LeaseLock, Standing, is_conflict};
+use crate::clock::Reading;
 use crate::continuity::Interruption;
 use crate::gate::Gate;
 
@@ -22,11 +23,11 @@ pub(super) enum Loss {
 }
 
 /// Renews the lease that was won by a write sent at `won`, until it is lost.
-pub(super) async fn keep(lock: &mut LeaseLock, gate: &Gate, health: &Health, won: Instant) -> Loss {
+pub(super) async fn keep(lock: &mut LeaseLock, gate: &Gate, health: &Health, won: Reading) -> Loss {
     let (deadline, period) = (lock.election.renew_deadline, lock.election.retry_period);
     // Two attempts fit between the time a renewal is due and the deadline, the second over a connection of its own.
     let patience = deadline.saturating_sub(period) / 2;
-    let mut due = won + period;
+    let mut due = won.monotonic + period;
     loop {
         let renewed = tokio::select! {
             biased;
@@ -37,9 +38,9 @@ pub(super) async fn keep(lock: &mut LeaseLock, gate: &Gate, health: &Health, won
             } => renewed,
         };
         match renewed {
-            Ok(sent) if gate.extend(sent + deadline) => {
-                health.renewed(sent);
-                due = sent + period;
+            Ok(sent) if gate.extend(sent) => {
+                health.renewed(sent.monotonic);
+                due = sent.monotonic + period;
             }
             Ok(_) => return Loss::Deadline,
             Err(Failure::TakenBy(holder)) => return Loss::TakenBy(holder),
@@ -58,7 +59,7 @@ enum Failure {
 
 /// One renewal: a PUT of what is known. When it fails, or is silent for `patience`, the lease is read and written anew
 /// over a fresh connection; the silent one may still win.
-async fn renew(lock: &mut LeaseLock, patience: Duration) -> Result<Instant, Failure> {
+async fn renew(lock: &mut LeaseLock, patience: Duration) -> Result<Reading, Failure> {
     let draft = lock.renewal();
     let mut fast = pin!(draft.send());
     let failed = match timeout(patience, &mut fast).await {
@@ -88,7 +89,7 @@ async fn renew(lock: &mut LeaseLock, patience: Duration) -> Result<Instant, Fail
 }
 
 /// Reads the lease, and writes it if it is ours or was deleted.
-async fn renew_from_read(lock: &mut LeaseLock) -> Result<Instant, Failure> {
+async fn renew_from_read(lock: &mut LeaseLock) -> Result<Reading, Failure> {
     let known = lock.standing();
     lock.observe().await.map_err(Failure::Request)?;
     match (known, lock.standing()) {

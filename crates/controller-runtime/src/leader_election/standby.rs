@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::lease_record::Decision;
 use super::lock::{Attempt, LeaseLock};
 use super::watch::{LeaseWatch, Seen};
+use crate::clock::Reading;
 use crate::jitter::random;
 
 /// Attempts in a row that meet somebody else's write before waiting a retry period.
@@ -15,7 +16,7 @@ const CONFLICTS: u32 = 3;
 /// Waits until this process holds the lease; returns when the write that won it was sent.
 ///
 /// An unreachable API server or a missing namespace is waited out.
-pub(super) async fn acquire(lock: &mut LeaseLock, watch: &mut LeaseWatch) -> Instant {
+pub(super) async fn acquire(lock: &mut LeaseLock, watch: &mut LeaseWatch) -> Reading {
     let mut log = StandbyLog::default();
     let mut conflicts = 0;
     loop {

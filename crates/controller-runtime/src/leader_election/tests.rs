@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::*;
+use crate::clock::TestClock;
 use crate::kube_client::Timeouts;
 
 pub(super) const LEASE: &str = "hostpath-csi-k8s-io";
@@ -99,6 +100,7 @@ pub(super) struct Candidate {
     pub(super) shutdown: CancellationToken,
     pub(super) health: Health,
     pub(super) continuity: Continuity,
+    pub(super) clock: TestClock,
     pub(super) clients: Arc<FakeClients>,
     pub(super) metrics: prometheus::Registry,
     pub(super) gates: Arc<Mutex<Vec<Gate>>>,
@@ -116,6 +118,7 @@ impl Candidate {
         let shutdown = CancellationToken::new();
         let health = Health::new();
         let metrics = prometheus::Registry::new();
+        let clock = TestClock::new();
         let clients = Arc::new(FakeClients { server: server.clone(), made: AtomicUsize::new(0) });
         let mut election = Election {
             clients: clients.clone(),
@@ -128,6 +131,7 @@ impl Candidate {
             retry_period: seconds(5.0),
             labels: BTreeMap::new(),
             metrics: ElectionMetrics::register(&metrics).unwrap(),
+            clock: Arc::new(clock.clone()),
         };
         change(&mut election);
         let gates = Arc::<Mutex<Vec<Gate>>>::default();
@@ -155,7 +159,7 @@ impl Candidate {
         let mut running = JoinSet::new();
         let continuity = Continuity::new(seconds(10.0));
         running.spawn(lead(Some(election), continuity.clone(), shutdown.clone(), health.clone(), start));
-        Self { journal, shutdown, health, continuity, clients, metrics, gates, running }
+        Self { journal, shutdown, health, continuity, clock, clients, metrics, gates, running }
     }
 
     /// The result of `lead`.

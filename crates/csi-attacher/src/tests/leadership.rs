@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_runtime::clock::MachineClock;
 use controller_runtime::leader_election::Election;
 use controller_runtime::{Continuity, ElectionMetrics, Health, lead};
 use csi_client::CallError;
@@ -39,6 +40,7 @@ async fn nothing_of_a_lost_term_writes_or_calls() {
         retry_period: Duration::from_secs(5),
         labels: BTreeMap::new(),
         metrics: ElectionMetrics::register(&prometheus::Registry::new()).unwrap(),
+        clock: Arc::new(MachineClock),
     };
     let kept = Arc::new(Mutex::new(None));
     let (process, keep) = (Arc::clone(&scene.process), Arc::clone(&kept));

@@ -41,9 +41,9 @@ impl CapacityError {
         }
     }
 
-    /// Whether the object to be changed is not there any more, or was made anew.
+    /// Whether the object to be changed is not there any more. Names are generated, so no other object takes its name.
     pub(crate) fn is_gone(&self) -> bool {
         let Self::Update { source, .. } = self else { return false };
-        matches!(&**source, kube::Error::Api(status) if matches!(status.code, 404 | 409))
+        matches!(&**source, kube::Error::Api(status) if status.code == 404)
     }
 }

@@ -57,7 +57,12 @@ impl Writer {
         let request = self.request().delete(object.name.as_str(), &parameters).map_err(Error::BuildRequest)?;
         match self.api.request_text(request).await {
             Ok(_) => Ok(()),
-            Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            // Another UID, or the refusal of an admission webhook.
+            Err(Error::Api(status)) if status.code == 409 => match self.get(&object.name).await? {
+                Some(live) if live.uid == object.uid => Err(Error::Api(status)),
+                Some(_) | None => Ok(()),
+            },
             Err(error) => Err(error),
         }
     }

@@ -76,22 +76,41 @@ pub(crate) async fn delete(client: &Client, name: &VolumeName, uid: &Uid) -> Res
     let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match api.delete(&name.to_string(), &parameters).await {
         Ok(answer) => Ok(answer.left()),
-        Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => unless_gone(&api, name, uid, error).await,
     }
 }
 
-/// Sends a finalizer patch of [`storage_kube::finalizers`], which carries the UID. A volume that is gone is no error, and
-/// nothing is answered of it.
+/// Sends a finalizer patch of [`storage_kube::finalizers`], which carries the UID. A volume that is gone, or that was made
+/// anew under the name, is no error, and nothing is answered of it.
 pub(crate) async fn patch_finalizers(
     client: &Client,
     name: &VolumeName,
+    uid: &Uid,
     patch: Value,
 ) -> Result<Option<VolumeReach>, Error> {
     let api: Api<VolumeReach> = Api::all(client.clone());
     match api.patch(&name.to_string(), &PatchParams::default(), &Patch::Strategic(patch)).await {
         Ok(volume) => Ok(Some(volume)),
-        Err(Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => unless_gone(&api, name, uid, error).await,
     }
+}
+
+/// Whether a refused write has found another volume of the name, or none. The code alone does not tell: another UID is
+/// answered 409 to a DELETE and 422 to a patch, and so are writes that an admission webhook refuses.
+async fn unless_gone(
+    api: &Api<VolumeReach>,
+    name: &VolumeName,
+    uid: &Uid,
+    error: Error,
+) -> Result<Option<VolumeReach>, Error> {
+    let code = if let Error::Api(status) = &error { status.code } else { 0 };
+    let is_gone = match code {
+        404 => true,
+        409 | 422 => {
+            let live = api.get_opt(&name.to_string()).await?;
+            live.is_none_or(|live| live.metadata.uid.is_some_and(|live| Uid::from(live.as_str()) != *uid))
+        }
+        _ => false,
+    };
+    if is_gone { Ok(None) } else { Err(error) }
 }

@@ -1,6 +1,7 @@
 //! VolumeAttributesClass at creation.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use csi_proto::csi::v1::CreateVolumeRequest;
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
@@ -158,8 +159,8 @@ async fn the_gate_goes_off_where_the_api_server_lacks_the_kind() {
     let refusal = |code: u16| json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "", "reason": "" });
     let cases = [
         ("there", true, Some((200, kinds(&["StorageClass", "VolumeAttributesClass"]))), (true, 1)),
-        ("not there", true, Some((200, kinds(&["StorageClass"]))), (false, 1)),
-        ("no such group", true, Some((404, refusal(404))), (false, 1)),
+        ("not there", true, Some((200, kinds(&["StorageClass"]))), (false, 2)),
+        ("no such group", true, Some((404, refusal(404))), (false, 2)),
         ("forbidden", true, Some((403, refusal(403))), (true, 2)),
         ("broken", true, Some((500, refusal(500))), (true, 2)),
         ("no answer", true, None, (true, 2)),
@@ -180,4 +181,24 @@ async fn where_the_api_server_lacks_the_kind_the_field_is_ignored() {
     let uid = scene.add_claim(wants_gold());
     let volume = scene.volume(&format!("pvc-{uid}")).await;
     assert!(volume["spec"]["volumeAttributesClassName"].is_null());
+}
+
+/// Leader election may be lost and won beside an upgrade, in one process.
+#[tokio::test(start_paused = true)]
+async fn k3_after_an_upgrade_of_the_api_server_the_next_term_of_the_process_knows_the_kind() {
+    let flags = ProvisioningFlags { discover_attributes_class: true, ..flags() };
+    let lacks = |api: &FakeApiServer| api.serve("storage.k8s.io", "v1", "volumeattributesclasses", false);
+    let scene = Scene::configured(|settings| settings.flags = flags, fills, lacks).await;
+    scene.add_class(class("fast", json!({})));
+    scene.pass(Duration::from_secs(1)).await;
+    scene.begin_stop();
+    scene.pass(Duration::from_secs(1)).await;
+
+    scene.api.serve("storage.k8s.io", "v1", "volumeattributesclasses", true);
+    scene.api.create_json::<VolumeAttributesClass>(gold(DRIVER));
+    scene.lead_again();
+    let uid = scene.add_claim(wants_gold());
+    let volume = scene.volume(&format!("pvc-{uid}")).await;
+    assert_eq!(volume["spec"]["volumeAttributesClassName"], "gold");
+    assert_eq!(scene.driver.requests::<CreateVolumeRequest>()[0].mutable_parameters["iops"], "4000");
 }

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_runtime::clock::MachineClock;
 use controller_runtime::leader_election::Election;
 use controller_runtime::{Continuity, ElectionMetrics, Health, gate_closed, lead};
 use csi_client::CallError;
@@ -33,6 +34,7 @@ fn election(api: &FakeApiServer) -> Election {
         retry_period: Duration::from_secs(5),
         labels: BTreeMap::new(),
         metrics: ElectionMetrics::register(&prometheus::Registry::new()).unwrap(),
+        clock: Arc::new(MachineClock),
     }
 }
 

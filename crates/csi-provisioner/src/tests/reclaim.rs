@@ -285,6 +285,41 @@ async fn a_volume_object_made_anew_under_the_name_is_not_deleted() {
     assert!(scene.events("VolumeFailedDelete").iter().all(|text| !text.contains("could not be deleted")));
 }
 
+/// The code is that of a volume made anew under the name; the volume says that it is not.
+#[tokio::test(start_paused = true)]
+async fn k8_a_deletion_that_a_webhook_refuses_with_a_conflict_is_tried_again_and_the_finalizer_stays_meanwhile() {
+    let scene = Scene::start().await;
+    let refused = Status::new(409, "Conflict", "admission webhook \"backup.example.com\" denied the request");
+    scene.api.react(Matcher::of("delete", "persistentvolumes").times(3), Reaction::Refuse(refused));
+    scene.add_volume(volume("pv", "h", "Released", "Delete"));
+    assert!(scene.event("VolumeFailedDelete").await.contains("backup.example.com"));
+    scene.pass(Duration::from_millis(100)).await;
+    assert_eq!(scene.writes(), ["delete persistentvolumes"], "no patch of the finalizer");
+    unprotect_when_deleting(&scene, "pv").await;
+    assert_eq!(scene.writes().iter().filter(|write| *write == "delete persistentvolumes").count(), 4);
+    assert_eq!(scene.count(Rpc::DeleteVolume), 1);
+}
+
+/// Here the API server answers 422: the UID of an object cannot be changed.
+#[tokio::test(start_paused = true)]
+async fn k8_a_finalizer_of_a_volume_made_anew_under_the_name_is_no_failure_of_the_one_before() {
+    let scene = Scene::start().await;
+    scene.api.react(Matcher::of("patch", "persistentvolumes").once(), Reaction::Delay(Duration::from_secs(5)));
+    scene.add_volume(volume("pv", "h", "Released", "Delete"));
+    scene.driver.wait_for_ended_calls(Rpc::DeleteVolume, 1).await;
+    scene.pass(Duration::from_secs(1)).await;
+    // From here on the watch shows nothing.
+    scene.api.react(Matcher::of("watch", "persistentvolumes"), Reaction::Hang);
+    scene.api.react(Matcher::of("list", "persistentvolumes"), Reaction::Hang);
+    scene.api.break_watches();
+    scene.pass(Duration::from_secs(1)).await;
+    scene.api.remove::<PersistentVolume>(None, "pv");
+    scene.add_volume(volume("pv", "h2", "Bound", "Retain"));
+    scene.pass(Duration::from_mins(10)).await;
+    assert_eq!(scene.events("VolumeFailedDelete"), Vec::<String>::new());
+    assert_eq!(scene.writes(), ["delete persistentvolumes", "patch persistentvolumes"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_volume_object_that_is_gone_already_is_no_failure() {
     let scene = Scene::start().await;

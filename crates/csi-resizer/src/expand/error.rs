@@ -5,7 +5,7 @@ use storage_kube::names::VolumeName;
 use thiserror::Error;
 
 use super::request::RequestError;
-use crate::error::Disposition;
+use crate::error::{Conflict, Disposition};
 use crate::write;
 
 /// All of them are tried again, for ever.
@@ -76,17 +76,19 @@ impl ExpandError {
         }
     }
 
-    /// A status was not written because the claim had changed.
-    pub(crate) fn is_conflict(&self) -> bool {
+    /// Something was not written because it had changed.
+    pub(crate) fn conflict(&self) -> Option<Conflict> {
         match self {
-            Self::SaveBegun { source, .. } | Self::SaveGrown { source, .. } => write::is_conflict(source),
-            _ => false,
+            Self::SaveBegun { source, .. } | Self::SaveGrown { source, .. } => {
+                write::is_conflict(source).then_some(Conflict::Claim)
+            }
+            Self::SaveVolume { source, .. } => write::is_conflict(source).then_some(Conflict::Volume),
+            _ => None,
         }
     }
 
-    /// Whether people are told. A write that met a newer claim has failed nobody: the next try starts from there.
+    /// Whether people are told. A write that met a newer object has failed nobody: the next try starts from there.
     pub(crate) fn is_worth_an_event(&self) -> bool {
-        let conflict_of_volume = matches!(self, Self::SaveVolume { source, .. } if write::is_conflict(source));
-        !self.is_conflict() && !conflict_of_volume && !self.is_withdrawn()
+        self.conflict().is_none() && !self.is_withdrawn()
     }
 }

@@ -64,7 +64,11 @@ pub(crate) async fn settle(term: &TermContext, claim: &ClaimUid) -> Outcome {
     let Some(volumes) = &term.caches.noted_volumes else { return Outcome::Done };
     for noted in volumes.in_group(claim).iter().filter_map(|name| volumes.get(name)) {
         match settle_one(term, &noted).await {
-            Err(SettleError::Write(source)) if controller_runtime::gate_closed(&source) => return Outcome::Retry,
+            Err(SettleError::Write(source))
+                if controller_runtime::gate_closed(&source) || write::is_conflict(&source) =>
+            {
+                return Outcome::Retry;
+            }
             Err(why) => {
                 error!(err = %why, "a volume keeps the size its file system had");
                 return Outcome::Retry;

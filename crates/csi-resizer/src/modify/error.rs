@@ -5,7 +5,7 @@ use storage_kube::credentials;
 use storage_kube::names::{ClassName, VolumeName};
 use thiserror::Error;
 
-use crate::error::Disposition;
+use crate::error::{Conflict, Disposition};
 use crate::write;
 
 /// All of them are tried again, for ever.
@@ -72,16 +72,17 @@ impl ModifyError {
         }
     }
 
-    /// Whether people are told. A write that met a newer claim has failed nobody: the next try starts from there.
-    pub(crate) fn is_worth_an_event(&self) -> bool {
-        !self.is_conflict() && !self.is_withdrawn()
+    /// Something was not written because it had changed.
+    pub(crate) fn conflict(&self) -> Option<Conflict> {
+        match self {
+            Self::SaveStatus { source, .. } => write::is_conflict(source).then_some(Conflict::Claim),
+            Self::SaveVolume { source, .. } => write::is_conflict(source).then_some(Conflict::Volume),
+            _ => None,
+        }
     }
 
-    /// Something was not written because it had changed.
-    pub(crate) fn is_conflict(&self) -> bool {
-        match self {
-            Self::SaveStatus { source, .. } | Self::SaveVolume { source, .. } => write::is_conflict(source),
-            _ => false,
-        }
+    /// Whether people are told. A write that met a newer object has failed nobody: the next try starts from there.
+    pub(crate) fn is_worth_an_event(&self) -> bool {
+        self.conflict().is_none() && !self.is_withdrawn()
     }
 }

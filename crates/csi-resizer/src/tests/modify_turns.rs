@@ -22,7 +22,7 @@ use crate::records::ClaimRecord;
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// The driver refuses the class with these parameters and does every other.
-fn refuse(scene: &Scene, iops: &'static str, code: Code, after: Duration) {
+pub(super) fn refuse(scene: &Scene, iops: &'static str, code: Code, after: Duration) {
     scene.driver.script_always(Rpc::ControllerModifyVolume, move || {
         Step::respond(move |request: &ControllerModifyVolumeRequest| {
             if request.mutable_parameters["iops"] == iops {

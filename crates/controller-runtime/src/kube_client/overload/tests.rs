@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::Arc;
+
 use fake_apiserver::{FakeApiServer, Matcher, Reaction, Status};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
@@ -7,6 +9,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 
 use super::*;
 use crate::Gate;
+use crate::clock::{Clock as _, TestClock};
 use crate::gate::gate_closed;
 
 fn overloaded(seconds: u32) -> Reaction {
@@ -107,7 +110,8 @@ async fn nothing_is_sent_again_once_the_gate_has_closed() {
     for (name, close) in closes {
         let server = FakeApiServer::new();
         server.react(Matcher::any(), overloaded(5));
-        let gate = Gate::open_until(Instant::now() + Duration::from_secs(4));
+        let clock = TestClock::new();
+        let gate = Gate::open_for(Duration::from_secs(4), clock.now(), Arc::new(clock));
         let volumes = volumes(&server, &gate);
         let (parameters, volume) = (PostParams::default(), volume());
         let meanwhile = async {

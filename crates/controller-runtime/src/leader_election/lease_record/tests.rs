@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::*;
+use crate::clock::{Clock as _, TestClock};
 
 const ME: &str = "me-1";
 const LEASE: Duration = Duration::from_secs(15);
@@ -22,7 +23,7 @@ async fn decisions() {
     let start = Instant::now();
     let second = |s: u64| start + Duration::from_secs(s);
     let mut own = OwnWrites::default();
-    own.sending(record(ME, 15), start);
+    own.sending(record(ME, 15), TestClock::new().now());
     let mine_but_not_written_here = LeaseRecord { renewed: Some(at(8)), ..record(ME, 15) };
 
     let table = [
@@ -144,23 +145,25 @@ fn what_the_rules_do_not_know_stays_in_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_write_is_recognised_when_it_is_read_back() {
-    let start = Instant::now();
+    let clock = TestClock::new();
     let mut own = OwnWrites::default();
     let first = record(ME, 15);
     let second = first.renew(Duration::from_secs(15), at(20));
-    own.sending(first.clone(), start);
+    own.sending(first.clone(), clock.now());
     assert!(own.confirm(&first).is_some() && !own.in_doubt());
-    own.sending(second.clone(), start + Duration::from_secs(5));
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let sent = clock.now();
+    own.sending(second.clone(), sent);
     own.confirm(&first);
     assert!(own.in_doubt(), "reading the old record says nothing about the write on its way");
-    assert_eq!(own.confirm(&second), Some(start + Duration::from_secs(5)));
+    assert_eq!(own.confirm(&second), Some(sent));
     assert_eq!(own.sent_at(&first), None, "superseded by the one confirmed later");
     assert_eq!(own.confirm(&record("other", 15)), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn unanswered_writes_are_bounded_and_never_push_out_the_confirmed_one() {
-    let start = Instant::now();
+    let start = TestClock::new().now();
     let mut own = OwnWrites::default();
     own.sending(record(ME, 15), start);
     own.confirm(&record(ME, 15));
@@ -174,7 +177,7 @@ async fn unanswered_writes_are_bounded_and_never_push_out_the_confirmed_one() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_write_is_not_in_doubt() {
     let mut own = OwnWrites::default();
-    own.sending(record(ME, 15), Instant::now());
+    own.sending(record(ME, 15), TestClock::new().now());
     own.refused(&record(ME, 15));
     assert!(!own.in_doubt());
 }

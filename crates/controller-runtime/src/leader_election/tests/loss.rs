@@ -142,6 +142,40 @@ async fn a_process_that_was_stopped_finds_its_gate_closed_when_it_wakes_up() {
     candidate.journal.wait_for("task 1 ended").await;
 }
 
+/// Timers stand still with the monotonic clock: the next poll of the term finds out, at the latest when a renewal is due.
+#[tokio::test(start_paused = true)]
+async fn k10_a_machine_that_was_suspended_writes_nothing_and_ends_the_term_at_the_next_renewal() {
+    let server = FakeApiServer::new();
+    let candidate = Candidate::start(&server);
+    candidate.journal.wait_for("term 1").await;
+    pass(1.0).await;
+    candidate.clock.set_boot_time_forward(Duration::from_mins(1));
+    server.modify(NAMESPACE, LEASE, |lease: &mut Lease| {
+        lease.spec.as_mut().unwrap().holder_identity = Some("go-sidecar".to_owned());
+    });
+    assert!(candidate.gates.lock()[0].check().is_err(), "before any timer fires");
+    server.clear_requests();
+    let lost = candidate.journal.wait_for("term 1 ended").await;
+    assert!(lost < 5.1, "{lost}");
+    assert!(server.requests_of(&Matcher::of("update", "leases")).is_empty(), "no renewal");
+}
+
+#[tokio::test(start_paused = true)]
+async fn k10_a_wall_clock_set_forward_costs_a_term_and_one_set_back_nothing() {
+    let server = FakeApiServer::new();
+    let candidate = Candidate::start(&server);
+    candidate.journal.wait_for("term 1").await;
+    pass(1.0).await;
+    candidate.clock.set_wall_clock_back(Duration::from_hours(1));
+    pass(60.0).await;
+    assert_eq!(candidate.journal.lines(), ["term 1"]);
+    candidate.clock.set_wall_clock_forward(Duration::from_hours(1));
+    candidate.journal.wait_for("term 2").await;
+    pass(60.0).await;
+    assert_eq!(candidate.journal.lines(), ["term 1", "term 1 ended", "task 1 ended", "term 2"]);
+    assert_eq!(transitions(&server), 0, "the holder did not change");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_of_the_term_that_panics_ends_leading_and_releases() {
     let server = FakeApiServer::new();
@@ -157,6 +191,7 @@ async fn a_task_of_the_term_that_panics_ends_leading_and_releases() {
         retry_period: seconds(5.0),
         labels: BTreeMap::new(),
         metrics: ElectionMetrics::register(&registry).unwrap(),
+        clock: Arc::new(TestClock::new()),
     };
     let start = |term: Term| {
         term.spawn("capacity", async { panic!("out of step") });

@@ -158,6 +158,27 @@ async fn a_cache_that_stands_still_makes_no_second_object() {
     assert_eq!(told(&scene.api), ["fast z1 1Gi", "fast z2 5Gi"]);
 }
 
+/// The code is that of an object made anew under the name, but names are generated.
+#[tokio::test(start_paused = true)]
+async fn k8_a_change_that_a_webhook_refuses_with_a_conflict_makes_no_second_object() {
+    let pool = Pool::default();
+    let scene = with_one(&pool).await;
+    until(&scene, &["fast z1 1Gi"]).await;
+    scene.pass(Duration::from_secs(1)).await;
+    // From here on the watch shows nothing.
+    scene.api.react(Matcher::any().resource("csistoragecapacities").verb("watch"), Reaction::Hang);
+    scene.api.react(Matcher::any().resource("csistoragecapacities").verb("list"), Reaction::Hang);
+    scene.api.break_watches();
+    add_zone(&scene.api, "z2");
+    scene.pass(Duration::from_secs(1)).await;
+    let refused = Status::new(409, "Conflict", "admission webhook \"quota.example.com\" denied the request");
+    scene.api.react(Matcher::of("patch", "csistoragecapacities").times(3), Reaction::Refuse(refused));
+    pool.set("z2", 2 * GIB);
+    scene.pass(2 * POLL).await;
+    assert_eq!(told(&scene.api), ["fast z1 1Gi", "fast z2 2Gi"]);
+    assert_eq!((writes(&scene, "create"), writes(&scene, "patch")), (2, 4));
+}
+
 #[tokio::test(start_paused = true)]
 async fn own_writes_do_not_ask_the_driver_again() {
     let pool = Pool::default();

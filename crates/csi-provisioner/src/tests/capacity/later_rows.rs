@@ -1,7 +1,8 @@
-//! What changes while the provisioner is at work. One test for each row of the table, nine in all.
+//! What changes while the provisioner is at work. One test for each row of the table, nine in all, and one of a field report.
 
 use std::time::Duration;
 
+use fake_apiserver::{Matcher, Reaction, Status};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSIStorageCapacity;
 use serde_json::json;
@@ -120,6 +121,17 @@ async fn the_objects_of_a_segment_that_goes_are_deleted() {
     until(&scene, &[]).await;
     scene.pass(Duration::from_secs(1)).await;
     assert_eq!((scene.term().capacity.as_ref().unwrap().objects.len(), count(&scene, "delete")), (0, 1));
+}
+
+/// The code is that of an object made anew under the name; the object says that it is not.
+#[tokio::test(start_paused = true)]
+async fn k8_a_deletion_that_a_webhook_refuses_with_a_conflict_is_tried_again_before_the_next_poll() {
+    let (scene, _) = settled(&Pool::default()).await;
+    let refused = Status::new(409, "Conflict", "admission webhook \"backup.example.com\" denied the request");
+    scene.api.react(Matcher::of("delete", "csistoragecapacities").times(2), Reaction::Refuse(refused));
+    remove_zone(&scene.api, "z1");
+    scene.pass(POLL / 4).await;
+    assert_eq!((told(&scene.api), count(&scene, "delete")), (Vec::new(), 3));
 }
 
 #[tokio::test(start_paused = true)]
