@@ -16,6 +16,7 @@ use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
+use crate::claim::provisioned::ProvisionedClaims;
 use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
@@ -100,6 +101,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         competition: Competition::default(),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
+        provisioned: ProvisionedClaims::default(),
         reclaimed: Reclaimed::default(),
         finalizer_writes: FinalizerWrites::default(),
         capacity: process.capacity.as_ref().map(|capacity| {

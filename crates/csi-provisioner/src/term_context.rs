@@ -1,6 +1,6 @@
 //! Everything one leader term has: gated clients, queues, and what it remembers of its own work. It dies with the term.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::capacity::Capacity;
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
+use crate::claim::provisioned::ProvisionedClaims;
 use crate::data_source::SourceKey;
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
@@ -118,6 +119,7 @@ pub(crate) struct TermContext {
     pub(crate) competition: Competition,
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
+    pub(crate) provisioned: ProvisionedClaims,
     pub(crate) reclaimed: Reclaimed,
     pub(crate) finalizer_writes: FinalizerWrites,
     /// Only where capacities are published.
@@ -131,8 +133,6 @@ pub(crate) struct TermContext {
 /// What this term has said and done for claims that the cache still shows as waiting.
 #[derive(Default)]
 pub(crate) struct OwnWrites {
-    /// The driver has made the volume; the object is written or about to be.
-    provisioned: HashSet<ClaimUid>,
     /// The event that explains why the claim is left alone.
     told: HashMap<ClaimUid, String>,
     /// The resourceVersion that a claim has by a write of this term.
@@ -140,25 +140,26 @@ pub(crate) struct OwnWrites {
 }
 
 impl TermContext {
-    /// The cached volume under one of the names that the claim's volume may have.
-    pub(crate) fn existing_volume(&self, claim: &ClaimUid) -> Option<Arc<VolumeRecord>> {
+    /// The names that the claim's volume may have.
+    pub(crate) fn volume_names(&self, claim: &ClaimUid) -> impl Iterator<Item = VolumeName> + use<> {
         let flags = &self.settings.flags;
+        let default = VolumeName::from(format!("pvc-{claim}").as_str());
         let configured =
             storage_kube::volume_name::volume_name(&flags.volume_name_prefix, &claim.to_string(), flags.uuid_length);
-        let default = VolumeName::from(format!("pvc-{claim}").as_str());
-        configured.ok().into_iter().chain([default]).find_map(|name| self.caches.volumes.get(&name))
+        configured.ok().filter(|configured| *configured != default).into_iter().chain([default])
     }
 
-    pub(crate) fn is_provisioned(&self, claim: &ClaimUid) -> bool {
-        self.own_writes.lock().provisioned.contains(claim)
+    /// The cached volume under one of these names.
+    pub(crate) fn existing_volume(&self, claim: &ClaimUid) -> Option<Arc<VolumeRecord>> {
+        self.volume_names(claim).find_map(|name| self.caches.volumes.get(&name))
     }
 
     /// The claim has its volume; remembered until the cache no longer shows the claim as waiting.
     /// `false` when it does not show it any more.
-    pub(crate) fn provisioned(&self, claim: &ClaimUid) -> bool {
+    pub(crate) fn note_provisioned(&self, claim: &ClaimUid) -> bool {
         let waits = self.caches.claims.get(claim).is_some();
         if waits {
-            self.own_writes.lock().provisioned.insert(claim.clone());
+            self.provisioned.add(claim.clone());
         }
         waits
     }
@@ -204,16 +205,11 @@ impl TermContext {
     /// The claim is bound or gone: what was remembered for its sake goes too. A call in progress stays.
     pub(crate) fn forget_claim(&self, claim: &ClaimUid) {
         let mut own_writes = self.own_writes.lock();
-        own_writes.provisioned.remove(claim);
         own_writes.told.remove(claim);
         own_writes.versions.remove(claim);
+        self.provisioned.forget(claim);
         self.infeasible.forget(claim);
         self.awaiting_nodes.forget(claim);
         self.competition.forget(claim);
-    }
-
-    /// The volume of a waiting claim has vanished from the API: the claim may be provisioned again.
-    pub(crate) fn forget_provisioned(&self, claim: &ClaimUid) {
-        self.own_writes.lock().provisioned.remove(claim);
     }
 }
