@@ -16,7 +16,7 @@ use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
-use crate::claim::provisioned::ProvisionedClaims;
+use crate::claim::provisioned::{self, ProvisionedClaims};
 use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
@@ -167,6 +167,7 @@ async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &Cancellat
             Arc::clone(&sources),
             key
         )),
+        provisioned::recall(context, drain),
         sweep,
     );
 }

@@ -9,6 +9,7 @@ use csi_client::ControllerClient;
 use parking_lot::Mutex;
 use sidecar::FirstLists;
 use storage_kube::names::{ClaimUid, VolumeName};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::attachments::{AttachmentKnowledge, Attachments};
@@ -16,7 +17,7 @@ use crate::capacity::Capacity;
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
-use crate::claim::provisioned::ProvisionedClaims;
+use crate::claim::provisioned::{ProvisionedClaims, TO_BE_SEEN};
 use crate::data_source::SourceKey;
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
@@ -135,8 +136,8 @@ pub(crate) struct TermContext {
 pub(crate) struct OwnWrites {
     /// The event that explains why the claim is left alone.
     told: HashMap<ClaimUid, String>,
-    /// The resourceVersion that a claim has by a write of this term.
-    versions: HashMap<ClaimUid, u64>,
+    /// The resourceVersion that a claim has by a write of this term, and since when.
+    versions: HashMap<ClaimUid, (u64, Instant)>,
 }
 
 impl TermContext {
@@ -159,7 +160,7 @@ impl TermContext {
     pub(crate) fn note_provisioned(&self, claim: &ClaimUid) -> bool {
         let waits = self.caches.claims.get(claim).is_some();
         if waits {
-            self.provisioned.add(claim.clone());
+            self.provisioned.volume_made(claim.clone());
         }
         waits
     }
@@ -173,16 +174,17 @@ impl TermContext {
     /// This term has written the claim, which is in this version since; remembered until the cache shows it.
     pub(crate) fn note_own_version(&self, claim: &ClaimUid, version: &str) {
         if let (Some(_), Ok(version)) = (self.caches.claims.get(claim), version.parse()) {
-            self.own_writes.lock().versions.insert(claim.clone(), version);
+            self.own_writes.lock().versions.insert(claim.clone(), (version, Instant::now()));
         }
     }
 
-    /// Whether the record is older than what this term has written: an event will bring the claim back. resourceVersions
-    /// of one kind are ordered (KEP-5504).
+    /// Whether the record is older than what this term has written: an event will bring the claim back, and if none does
+    /// in a minute, the resync. resourceVersions of one kind are ordered (KEP-5504).
     pub(crate) fn is_outdated(&self, claim: &ClaimRecord) -> bool {
         let mut own_writes = self.own_writes.lock();
-        let Some(written) = own_writes.versions.get(&claim.uid) else { return false };
-        if claim.resource_version.parse::<u64>().is_ok_and(|shown| shown < *written) {
+        let Some((written, since)) = own_writes.versions.get(&claim.uid) else { return false };
+        let is_older = claim.resource_version.parse::<u64>().is_ok_and(|shown| shown < *written);
+        if is_older && since.elapsed() < TO_BE_SEEN {
             return true;
         }
         own_writes.versions.remove(&claim.uid);

@@ -3,7 +3,8 @@
 //!
 //! Claims and volumes are two caches, and either may be behind. When a volume is gone from its cache, the claim may have been
 //! bound and deleted before, without its cache showing that. So the API server is asked for both before such a claim is
-//! provisioned again.
+//! provisioned again. It is also asked when neither cache shows for a minute that the claim has a volume: the volume may have
+//! been there and gone while its watch was interrupted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use kube::{Api, Error};
 use parking_lot::Mutex;
 use storage_kube::names::ClaimUid;
 use storage_kube::wire::{PersistentVolume, PersistentVolumeClaim};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::records::ClaimRecord;
@@ -22,14 +24,17 @@ use crate::term_context::TermContext;
 /// How long the cache of claims is given to show why a volume is gone from that of volumes. Then the API server is asked.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// How long the caches are given to show that a claim has its volume. Then the API server is asked.
+pub(crate) const TO_BE_SEEN: Duration = Duration::from_mins(1);
+
 /// What is remembered of a claim that the cache shows as waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Provisioned {
     /// Nothing.
     No,
-    /// It has its volume.
+    /// It has its volume, whose object is not written yet.
     Yes,
-    /// Its volume is gone from the cache; the API server is asked after this time.
+    /// It has, or had, its volume; unless a cache shows which of them, the API server is asked after this time.
     AskIn(Duration),
     /// The API server is to be asked whether the claim still has its volume, or does not wait any more.
     Ask,
@@ -53,14 +58,28 @@ impl ProvisionedClaims {
         }
     }
 
-    /// The claim has its volume: it was made, or the API server says so.
-    pub(crate) fn add(&self, claim: ClaimUid) {
+    /// The driver has made the volume of a waiting claim.
+    pub(crate) fn volume_made(&self, claim: ClaimUid) {
         self.claims.lock().insert(claim, None);
+    }
+
+    /// The volume's object is there, as the API server says.
+    pub(crate) fn volume_there(&self, claim: &ClaimUid) {
+        if let Some(ask) = self.claims.lock().get_mut(claim) {
+            *ask = Some(Instant::now() + TO_BE_SEEN);
+        }
     }
 
     /// The cache does not show the volume of a waiting claim any more, whoever made it.
     pub(crate) fn volume_gone(&self, claim: ClaimUid) {
         self.claims.lock().insert(claim, Some(Instant::now() + SETTLE));
+    }
+
+    /// The claims that the API server is to be asked about by now.
+    fn overdue(&self) -> Vec<ClaimUid> {
+        let now = Instant::now();
+        let claims = self.claims.lock();
+        claims.iter().filter(|(_, ask)| ask.is_some_and(|ask| ask <= now)).map(|(claim, _)| claim.clone()).collect()
     }
 
     /// The claim is bound or gone, or it waits and has no volume.
@@ -82,13 +101,22 @@ pub(crate) async fn ask(term: &TermContext, claim: &ClaimRecord) -> Outcome {
                 claim = claim.full_name(),
                 "claim has its volume, or does not wait any more, which the cache does not show"
             );
-            term.note_provisioned(&claim.uid);
+            term.provisioned.volume_there(&claim.uid);
             Outcome::Done
         }
         Err(error) => {
             let claim = claim.full_name();
             warn!(claim, err = %error, "cannot determine whether the claim still waits for a volume; retrying");
             Outcome::Retry
+        }
+    }
+}
+
+/// Brings back, over and over until the term drains, the claims whose memory the caches should have ended.
+pub(crate) async fn recall(term: &TermContext, drain: &CancellationToken) {
+    while drain.run_until_cancelled(sleep(TO_BE_SEEN)).await.is_some() {
+        for claim in term.provisioned.overdue() {
+            term.queues.claims.add_keeping_backoff(claim);
         }
     }
 }

@@ -13,6 +13,7 @@ use super::scene::Scene;
 
 /// From here on the caches of this kind stand still, although their watch seems to be there.
 async fn hang(scene: &Scene, plural: &str) {
+    scene.pass(Duration::from_secs(1)).await;
     for verb in ["watch", "list"] {
         scene.api.react(Matcher::of(verb, plural), Reaction::Hang);
     }
@@ -84,4 +85,56 @@ async fn k4_a_volume_that_leaves_the_view_of_a_node_has_not_vanished() {
     scene.pass(Duration::from_mins(40)).await;
     assert_eq!(scene.writes(), Vec::<String>::new());
     assert_eq!(scene.count(Rpc::CreateVolume), 0);
+}
+
+/// The volume was there and gone while its watch was interrupted, and the next list does not have it.
+#[tokio::test(start_paused = true)]
+async fn k5_a_volume_that_was_there_and_gone_unseen_is_made_again() {
+    let scene = Scene::start().await;
+    hang(&scene, "persistentvolumes").await;
+    let name = provisioned(&scene).await;
+    scene.api.remove::<PersistentVolume>(None, &name);
+    scene.api.clear_reactions();
+    scene.api.compact();
+    scene.api.expire_watches();
+    scene.pass(Duration::from_mins(2)).await;
+    assert_eq!(scene.count(Rpc::CreateVolume), 2);
+    scene.volume(&name).await;
+    scene.bind("data", &name);
+    scene.pass(Duration::from_mins(40)).await;
+    assert_eq!(scene.count(Rpc::CreateVolume), 2);
+}
+
+/// The memory of a volume is believed as long as something speaks for it, and nothing is asked that a cache shows.
+#[tokio::test(start_paused = true)]
+async fn k5_a_claim_that_has_its_volume_is_provisioned_once_however_long_it_is_not_bound() {
+    for (case, reads) in [("cache shows the volume", 0), ("API server has it", 40), ("object is not written", 0)] {
+        let scene = Scene::start().await;
+        scene.add_class(class("fast", json!({})));
+        match case {
+            "API server has it" => hang(&scene, "persistentvolumes").await,
+            "object is not written" => {
+                let down = Reaction::Refuse(Status::internal_error("etcd"));
+                scene.api.react(Matcher::of("create", "persistentvolumes"), down);
+            }
+            _ => {}
+        }
+        scene.add_claim(claim("data", "fast"));
+        scene.pass(Duration::from_mins(40)).await;
+        assert_eq!(scene.count(Rpc::CreateVolume), 1, "{case}");
+        for plural in ["persistentvolumeclaims", "persistentvolumes"] {
+            let read = scene.api.requests_of(&Matcher::of("get", plural)).len();
+            assert!(read <= reads, "{case}: {read} of {plural}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k5_nothing_is_asked_about_a_claim_that_is_bound() {
+    let scene = Scene::start().await;
+    let name = provisioned(&scene).await;
+    scene.bind("data", &name);
+    scene.pass(Duration::from_mins(40)).await;
+    let asked = scene.api.requests().into_iter().filter(|request| request.verb == "get").count();
+    assert_eq!((asked, scene.count(Rpc::CreateVolume)), (0, 1));
 }
