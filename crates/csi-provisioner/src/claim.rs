@@ -9,6 +9,7 @@ pub(crate) mod eligibility;
 pub(crate) mod in_progress;
 pub(crate) mod infeasible;
 pub(crate) mod placement;
+pub(crate) mod provisioned;
 pub(crate) mod reschedule;
 pub(crate) mod selected_node;
 
@@ -49,6 +50,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
     match decide(&term, &uid) {
         ClaimDecision::Nothing => Outcome::Done,
         ClaimDecision::Delay(delay) => Outcome::RetryAfter(delay),
+        ClaimDecision::Ask(claim) => provisioned::ask(&term, &claim).await,
         ClaimDecision::Ignore => {
             if let Some(claim) = term.caches.claims.get(&uid) {
                 term.metrics.provision_failed(&claim);
@@ -92,7 +94,7 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
             class: class.as_ref(),
             in_progress: in_progress.as_ref(),
             volume: volume.as_deref(),
-            provisioned: term.is_provisioned(uid),
+            provisioned: term.provisioned.get(uid),
             outdated: claim.as_ref().is_some_and(|claim| term.is_outdated(claim)),
             granted: claim.as_ref().is_some_and(|claim| is_granted(term, claim)),
             infeasible_for: term.infeasible.remaining(uid, class.as_ref().map(|class| &class.uid)),
@@ -199,7 +201,7 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
 /// The volume exists: writes its object, or puts it aside, and only then forgets the call.
 async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: NewVolume) {
     let NewVolume { object, handle } = volume;
-    let claim_waits = term.provisioned(&plan.claim.uid);
+    let claim_waits = term.note_provisioned(&plan.claim.uid);
     let unsaved = UnsavedVolume { plan: Arc::clone(plan), handle, object, claim_waits };
     save_volume::save(term, unsaved).await;
     term.in_progress.end(&plan.claim.uid);

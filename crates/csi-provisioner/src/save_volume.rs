@@ -82,6 +82,7 @@ fn saved(term: &TermContext, volume: &UnsavedVolume) {
         return;
     }
     term.queues.unsaved.forget(&plan.volume_name);
+    term.provisioned.volume_there(&plan.claim.uid);
     info!(claim = plan.claim.full_name(), volume = %plan.volume_name, "PersistentVolume saved");
     if volume.claim_waits {
         let text = format!("Successfully provisioned volume {}", plan.volume_name);

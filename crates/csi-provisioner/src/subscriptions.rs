@@ -16,7 +16,7 @@ use crate::source_protection;
 use crate::term_context::TermContext;
 use crate::volume::decision::{VolumeDecision, decide};
 use controller_runtime::{Change, Subscription, WorkQueue};
-use storage_kube::names::{ClaimUid, NodeName, VolumeName};
+use storage_kube::names::{ClaimUid, NodeName};
 
 /// Subscribes a term to the caches; dropped with the term.
 pub(crate) fn subscribe(term: &Arc<TermContext>) -> Vec<Subscription> {
@@ -126,23 +126,26 @@ fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.reclaimed.forget(&volume.uid);
     term.finalizer_writes.forget(&volume.uid);
     term.attachments.forget(&volume.uid);
-    name_free(term, &volume.name);
-    let Some(claim) = volume.claim_uid() else { return };
-    term.forget_provisioned(&claim);
-    if term.caches.claims.get(&claim).is_some() {
+    name_free(term, volume);
+    if let Some(claim) = volume.claim_uid().filter(|claim| term.caches.claims.get(claim).is_some()) {
+        term.provisioned.volume_gone(claim.clone());
         term.queues.claims.add(claim);
     }
 }
 
 /// The volume was perhaps in the way of a claim whose volume has this name. Names with a part of the UID do not tell whose
 /// they are: such a claim waits for the resync.
-fn name_free(term: &TermContext, name: &VolumeName) {
-    let name = name.to_string();
+fn name_free(term: &TermContext, volume: &VolumeRecord) {
+    let name = volume.name.to_string();
     for prefix in [term.settings.flags.volume_name_prefix.as_str(), "pvc"] {
         let uid = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-'));
         let claim = uid.map(ClaimUid::from).filter(|claim| term.caches.claims.get(claim).is_some());
         // What is in progress waits for the driver, not for a name.
         if let Some(claim) = claim.filter(|claim| term.in_progress.get(claim).is_none()) {
+            if volume.claim_uid().is_none() {
+                // The volume was reserved by the claim's name, so it may have been the claim's.
+                term.provisioned.volume_gone(claim.clone());
+            }
             term.queues.claims.add(claim);
         }
     }

@@ -19,6 +19,7 @@ use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
+use crate::claim::provisioned::{self, ProvisionedClaims};
 use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
@@ -110,6 +111,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         competition: Competition::default(),
         in_progress: InProgress::default(),
         infeasible: Infeasible::default(),
+        provisioned: ProvisionedClaims::default(),
         reclaimed: Reclaimed::default(),
         finalizer_writes: FinalizerWrites::default(),
         capacity: process.capacity.as_ref().map(|capacity| Capacity::new(capacity, process, term.gate())),
@@ -174,6 +176,7 @@ async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &Cancellat
             Arc::clone(&sources),
             key
         )),
+        provisioned::recall(context, drain),
         sweep,
     );
 }

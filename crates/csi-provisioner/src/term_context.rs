@@ -1,6 +1,6 @@
 //! Everything one leader term has: caches, gated clients, queues, and what it remembers of its own work. It dies with the term.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use controller_runtime::{Backoff, EventRecorder, WorkQueue, WorkQueueMetrics};
 use csi_client::ControllerClient;
 use parking_lot::Mutex;
 use storage_kube::names::{ClaimUid, VolumeName};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::attachments::AttachmentKnowledge;
@@ -16,6 +17,7 @@ use crate::capacity::Capacity;
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
 use crate::claim::infeasible::Infeasible;
+use crate::claim::provisioned::{ProvisionedClaims, TO_BE_SEEN};
 use crate::data_source::SourceKey;
 use crate::metrics::ProvisionerMetrics;
 use crate::node_deployment::competition::Competition;
@@ -73,6 +75,7 @@ pub(crate) struct TermContext {
     pub(crate) competition: Competition,
     pub(crate) in_progress: InProgress,
     pub(crate) infeasible: Infeasible,
+    pub(crate) provisioned: ProvisionedClaims,
     pub(crate) reclaimed: Reclaimed,
     pub(crate) finalizer_writes: FinalizerWrites,
     /// Only where capacities are published.
@@ -86,34 +89,33 @@ pub(crate) struct TermContext {
 /// What this term has said and done for claims that the cache still shows as waiting.
 #[derive(Default)]
 pub(crate) struct OwnWrites {
-    /// The driver has made the volume; the object is written or about to be.
-    provisioned: HashSet<ClaimUid>,
     /// The event that explains why the claim is left alone.
     told: HashMap<ClaimUid, String>,
-    /// The resourceVersion that a claim has by a write of this term.
-    versions: HashMap<ClaimUid, u64>,
+    /// The resourceVersion that a claim has by a write of this term, and since when.
+    versions: HashMap<ClaimUid, (u64, Instant)>,
 }
 
 impl TermContext {
-    /// The cached volume under one of the names that the claim's volume may have.
-    pub(crate) fn existing_volume(&self, claim: &ClaimUid) -> Option<Arc<VolumeRecord>> {
+    /// The names that the claim's volume may have.
+    pub(crate) fn volume_names(&self, claim: &ClaimUid) -> impl Iterator<Item = VolumeName> + use<> {
         let flags = &self.settings.flags;
+        let default = VolumeName::from(format!("pvc-{claim}").as_str());
         let configured =
             storage_kube::volume_name::volume_name(&flags.volume_name_prefix, &claim.to_string(), flags.uuid_length);
-        let default = VolumeName::from(format!("pvc-{claim}").as_str());
-        configured.ok().into_iter().chain([default]).find_map(|name| self.caches.volumes.get(&name))
+        configured.ok().filter(|configured| *configured != default).into_iter().chain([default])
     }
 
-    pub(crate) fn is_provisioned(&self, claim: &ClaimUid) -> bool {
-        self.own_writes.lock().provisioned.contains(claim)
+    /// The cached volume under one of these names.
+    pub(crate) fn existing_volume(&self, claim: &ClaimUid) -> Option<Arc<VolumeRecord>> {
+        self.volume_names(claim).find_map(|name| self.caches.volumes.get(&name))
     }
 
     /// The claim has its volume; remembered until the cache no longer shows the claim as waiting.
     /// `false` when it does not show it any more.
-    pub(crate) fn provisioned(&self, claim: &ClaimUid) -> bool {
+    pub(crate) fn note_provisioned(&self, claim: &ClaimUid) -> bool {
         let waits = self.caches.claims.get(claim).is_some();
         if waits {
-            self.own_writes.lock().provisioned.insert(claim.clone());
+            self.provisioned.volume_made(claim.clone());
         }
         waits
     }
@@ -127,16 +129,17 @@ impl TermContext {
     /// This term has written the claim, which is in this version since; remembered until the cache shows it.
     pub(crate) fn note_own_version(&self, claim: &ClaimUid, version: &str) {
         if let (Some(_), Ok(version)) = (self.caches.claims.get(claim), version.parse()) {
-            self.own_writes.lock().versions.insert(claim.clone(), version);
+            self.own_writes.lock().versions.insert(claim.clone(), (version, Instant::now()));
         }
     }
 
-    /// Whether the record is older than what this term has written: an event will bring the claim back. resourceVersions
-    /// of one kind are ordered (KEP-5504).
+    /// Whether the record is older than what this term has written: an event will bring the claim back, and if none does
+    /// in a minute, the resync. resourceVersions of one kind are ordered (KEP-5504).
     pub(crate) fn is_outdated(&self, claim: &ClaimRecord) -> bool {
         let mut own_writes = self.own_writes.lock();
-        let Some(written) = own_writes.versions.get(&claim.uid) else { return false };
-        if claim.resource_version.parse::<u64>().is_ok_and(|shown| shown < *written) {
+        let Some((written, since)) = own_writes.versions.get(&claim.uid) else { return false };
+        let is_older = claim.resource_version.parse::<u64>().is_ok_and(|shown| shown < *written);
+        if is_older && since.elapsed() < TO_BE_SEEN {
             return true;
         }
         own_writes.versions.remove(&claim.uid);
@@ -159,16 +162,11 @@ impl TermContext {
     /// The claim is bound or gone: what was remembered for its sake goes too. A call in progress stays.
     pub(crate) fn forget_claim(&self, claim: &ClaimUid) {
         let mut own_writes = self.own_writes.lock();
-        own_writes.provisioned.remove(claim);
         own_writes.told.remove(claim);
         own_writes.versions.remove(claim);
+        self.provisioned.forget(claim);
         self.infeasible.forget(claim);
         self.awaiting_nodes.forget(claim);
         self.competition.forget(claim);
-    }
-
-    /// The volume of a waiting claim has vanished from the API: the claim may be provisioned again.
-    pub(crate) fn forget_provisioned(&self, claim: &ClaimUid) {
-        self.own_writes.lock().provisioned.remove(claim);
     }
 }

@@ -48,5 +48,6 @@ mod topology_aggregates;
 mod topology_claims;
 mod topology_rows;
 mod uncertain;
+mod unseen_changes;
 mod volumes;
 mod waiting_calls;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use storage_kube::names::VolumeName;
 use storage_kube::wire::BindingMode;
 
+use super::provisioned::Provisioned;
 use crate::create_volume::request::Plan;
 use crate::data_source::{Content, content};
 use crate::node_deployment::ownership::{Owner, owner};
@@ -23,8 +24,8 @@ pub(crate) struct ClaimView<'a> {
     pub(crate) in_progress: Option<&'a Arc<Plan>>,
     /// A volume in the cache under the name that this claim's volume would have.
     pub(crate) volume: Option<&'a VolumeRecord>,
-    /// This term has written the volume of this claim, whether or not the cache shows it yet.
-    pub(crate) provisioned: bool,
+    /// Whether the claim has its volume, which the cache need not show yet.
+    pub(crate) provisioned: Provisioned,
     /// This term has written to the claim, and the cache does not show it yet.
     pub(crate) outdated: bool,
     /// A grant lets the claim name its source, if that is in another namespace.
@@ -40,8 +41,10 @@ pub(crate) enum ClaimDecision {
     Nothing,
     /// Stop, and count it as a failed provisioning (as the metrics of the Go provisioner do).
     Ignore,
-    /// The driver said that it cannot; leave it alone for so long.
+    /// Leave it alone for so long: the driver said that it cannot, or the cache may show what has become of its volume.
     Delay(Duration),
+    /// Ask the API server whether the claim still waits and has no volume.
+    Ask(Arc<ClaimRecord>),
     /// Another claim has the volume of this name.
     NameTaken(Arc<ClaimRecord>, VolumeName),
     /// The class is not there (yet).
@@ -68,12 +71,19 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
         return ClaimDecision::Resume(Arc::clone(plan));
     }
     let Some(claim) = view.claim else { return ClaimDecision::Nothing };
-    if view.provisioned || view.outdated {
+    if view.provisioned == Provisioned::Yes || view.outdated {
         return ClaimDecision::Nothing;
     }
     let owner = settings.node.as_ref().map_or(Owner::ThisNode, |node| owner(node, claim, view.class.map(Arc::as_ref)));
     if owner == Owner::NotUs {
         return ClaimDecision::Nothing;
+    }
+    let has_volume = view.volume.is_some_and(|volume| volume.is_for(&claim.uid));
+    match view.provisioned {
+        Provisioned::AskIn(_) | Provisioned::Ask if has_volume => return ClaimDecision::Nothing,
+        Provisioned::AskIn(wait) => return ClaimDecision::Delay(wait),
+        Provisioned::Ask => return ClaimDecision::Ask(Arc::clone(claim)),
+        Provisioned::Yes | Provisioned::No => {}
     }
     let Some(class) = view.class else { return ClaimDecision::AwaitClass(Arc::clone(claim)) };
     if class.binding_mode == Some(BindingMode::WaitForFirstConsumer) && claim.selected_node.is_none() {

@@ -11,6 +11,7 @@ use storage_kube::wire::StorageClass;
 use super::objects::{CLAIM_UID, DRIVER, claim, class, with};
 use super::scene::flags;
 use crate::claim::eligibility::{ClaimDecision, ClaimView, decide};
+use crate::claim::provisioned::Provisioned;
 use crate::create_volume::request;
 use crate::migration::ProvisionerNames;
 use crate::records::{ClassProjection, ClassRecord};
@@ -48,14 +49,13 @@ pub(super) fn class_record_of(driver: &str, class: Value) -> Arc<ClassRecord> {
 }
 
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one for each thing that may be known")]
 struct Known {
     claim: Option<Value>,
     class: Option<Value>,
     in_progress: bool,
     /// UID of the claim that the volume of this name is for.
     volume_for: Option<&'static str>,
-    provisioned: bool,
+    provisioned: Option<Provisioned>,
     outdated: bool,
     infeasible: bool,
 }
@@ -72,7 +72,7 @@ fn decision(known: Known) -> &'static str {
         class: class_of.as_ref(),
         in_progress: known.in_progress.then_some(&plan),
         volume: volume.as_ref(),
-        provisioned: known.provisioned,
+        provisioned: known.provisioned.unwrap_or(Provisioned::No),
         outdated: known.outdated,
         granted: false,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
@@ -81,6 +81,7 @@ fn decision(known: Known) -> &'static str {
         ClaimDecision::Nothing => "nothing",
         ClaimDecision::Ignore => "ignore",
         ClaimDecision::Delay(_) => "delay",
+        ClaimDecision::Ask(_) => "ask",
         ClaimDecision::AwaitClass(_) => "await class",
         ClaimDecision::NameTaken(..) => "name taken",
         ClaimDecision::LeaveToPopulator(_) => "populator",
@@ -101,6 +102,13 @@ fn what_is_done_with_a_claim() {
     let source = |kind: &str| {
         Some(with(claim("data", "fast"), &json!({ "spec": { "dataSource": { "kind": kind, "name": "s" } } })))
     };
+    let gone = |provisioned, volume_for| Known {
+        claim: ours(),
+        class: fast(),
+        provisioned: Some(provisioned),
+        volume_for,
+        ..Known::default()
+    };
     let foreign_class = || Some(with(class("fast", json!({})), &json!({ "provisioner": "other" })));
     let cases = [
         ("ours", Known { claim: ours(), class: fast(), ..Known::default() }, "provision"),
@@ -119,9 +127,12 @@ fn what_is_done_with_a_claim() {
         ),
         (
             "volume written by this term",
-            Known { claim: ours(), class: fast(), provisioned: true, ..Known::default() },
+            Known { claim: ours(), class: fast(), provisioned: Some(Provisioned::Yes), ..Known::default() },
             "nothing",
         ),
+        ("volume gone a moment ago", gone(Provisioned::AskIn(Duration::from_millis(1)), None), "delay"),
+        ("volume gone", gone(Provisioned::Ask, None), "ask"),
+        ("volume gone, and another is there", gone(Provisioned::Ask, Some(CLAIM_UID)), "nothing"),
         (
             "written by this term, in a version the cache has not reached",
             Known { claim: ours(), class: fast(), outdated: true, ..Known::default() },
@@ -151,7 +162,7 @@ fn what_is_done_with_a_claim() {
         ("clone", Known { claim: source("PersistentVolumeClaim"), class: fast(), ..Known::default() }, "provision"),
         ("populator", Known { claim: source("MyPopulator"), class: fast(), ..Known::default() }, "populator"),
     ];
-    assert_eq!(cases.len(), 19);
+    assert_eq!(cases.len(), 22);
     for (case, known, expected) in cases {
         assert_eq!(decision(known), expected, "{case}");
     }

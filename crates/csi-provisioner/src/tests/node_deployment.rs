@@ -210,7 +210,7 @@ async fn each_attempt_has_one_wait_and_what_is_forgotten_begins_anew() {
     assert_eq!(competition.len(), 0);
 }
 
-async fn scene_of(name: &'static str) -> Scene {
+pub(super) async fn scene_of(name: &'static str) -> Scene {
     let scene = Scene::configured(|settings| settings.node = Some(node(name)), |_| (), |_| ()).await;
     offers(&scene, GIB * 1000, None);
     scene.add_class(class("fast", json!({})));

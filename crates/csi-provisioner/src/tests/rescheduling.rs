@@ -267,6 +267,31 @@ async fn a_cache_that_stands_still_does_not_ask_the_full_node_again() {
     scene.volume(&format!("pvc-{uid}")).await;
 }
 
+/// Nor does it keep the claim for ever: after a minute the API server's own refusals have to do.
+#[tokio::test(start_paused = true)]
+async fn k5_an_own_write_that_the_cache_never_shows_is_waited_for_for_a_minute() {
+    let scene = scene(flags(), &[N1, N2]).await;
+    scene.add_class(late_class("late"));
+    let release = Release::new();
+    scene.driver.script(Rpc::CreateVolume, exhausted().held_by(&release));
+    scene.add_claim(with(claim("data", "late"), &selected("n1")));
+    scene.driver.wait_for_calls(Rpc::CreateVolume, 1).await;
+    for verb in ["watch", "list"] {
+        scene.api.react(Matcher::of(verb, "persistentvolumeclaims"), Reaction::Hang);
+    }
+    scene.api.break_watches();
+    scene.pass(Duration::from_secs(1)).await;
+    release.release();
+    handed_back(&scene).await;
+    for (minutes, calls) in [(0, 1), (2, 2)] {
+        scene.pass(Duration::from_mins(minutes)).await;
+        scene.api.delete::<StorageClass>(None, "late");
+        scene.add_class(late_class("late"));
+        scene.pass(Duration::from_secs(10)).await;
+        assert_eq!(scene.count(Rpc::CreateVolume), calls, "after {minutes} minutes");
+    }
+}
+
 /// There is nobody to hand the claim back to.
 #[tokio::test(start_paused = true)]
 async fn a_node_selected_under_the_alpha_annotation_alone_is_never_taken_back() {
