@@ -10,5 +10,6 @@ mod killed;
 mod lease;
 mod link;
 mod reclaim;
+mod set_back;
 mod slow_api;
 mod store;

@@ -1,8 +1,8 @@
 //! Waiting out an overloaded API server: it says how long, and that it has not looked at the request.
 //!
 //! For requests of a leader term, above the client-side limiter (each resend takes its turn again) and below the gate (asked
-//! before each resend, see [`Gate::client`](crate::Gate::client)). Not for leases, whose renewal has a deadline of its own, and
-//! not for informers, which pause by themselves.
+//! before each resend, see [`Gate::client`](crate::Gate::client)), and for informers. Not for leases, whose renewal has a deadline
+//! of its own.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn pause_asked(answer: &Response<AnswerBody>) -> Option<Duration> {
 }
 
 /// What `Retry-After` says, in the one form the API server uses: whole seconds.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u32 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.into()))
 }
