@@ -26,9 +26,10 @@ mod control_plane;
 mod custom_resources;
 mod documents;
 mod rbac;
+mod store;
 
 pub(crate) use crate::cluster::certificates::Identity;
-pub use crate::cluster::{account::Account, component::Component, rbac::OptionalRule};
+pub use crate::cluster::{account::Account, component::Component, rbac::OptionalRule, store::Backup};
 
 /// How often a start is tried again with other ports when a program outside the harness has taken one.
 const ATTEMPTS: usize = 3;
@@ -49,7 +50,8 @@ pub struct Cluster {
     files: Files,
     address: String,
     directory: TempDir,
-    _ports: [Port; 3],
+    /// Of etcd, of etcd for other members, of the API server.
+    ports: [Port; 3],
 }
 
 /// What a control plane has beyond the least.

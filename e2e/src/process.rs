@@ -197,6 +197,26 @@ impl Process {
         kill_process(pid, signal).with_context(|| format!("cannot signal {}", self.name))
     }
 
+    /// Waits until `Signal::STOP` has stopped all of its threads.
+    ///
+    /// # Errors
+    /// When they have not stopped within `bound`.
+    pub async fn frozen(&self, bound: Duration) -> Result<()> {
+        let what = format!("all threads of {} to be stopped", self.name);
+        let threads = PathBuf::from(format!("/proc/{}/task", self.pid));
+        eventually(&what, bound, async || {
+            for thread in fs::read_dir(&threads)? {
+                let state = fs::read_to_string(thread?.path().join("stat"))?;
+                // Behind the name, which is in parentheses and may have some itself.
+                if !state.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T')) {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Waits for the end of the program and gives its exit code.
     ///
     /// # Errors

@@ -79,7 +79,7 @@ pub(super) async fn start(extras: Extras) -> Result<Cluster> {
         files: Files { authority: certificates.authority, admin },
         address: api.address(),
         directory,
-        _ports: ports,
+        ports,
     })
 }
 
@@ -88,9 +88,14 @@ pub(super) fn audit_log(directory: &Path) -> PathBuf {
     directory.join("audit.log")
 }
 
+/// Where etcd of the cluster in that directory keeps what it stores.
+pub(super) fn etcd_data(directory: &Path) -> PathBuf {
+    directory.join("etcd")
+}
+
 async fn etcd(directory: &Path, clients: &Port, peers: &Port) -> Result<Program> {
     let (clients, peers) = (format!("http://{}", clients.address()), format!("http://{}", peers.address()));
-    let data = directory.join("etcd");
+    let data = etcd_data(directory);
     Ok(Program::new("etcd", programs::ensured(&ETCD).await?, directory)
         .argument("--data-dir")
         .argument(data)
