@@ -35,7 +35,8 @@ pub enum Interruption {
 pub struct Continuity {
     state: watch::Sender<State>,
     longest_outage: Duration,
-    interruptions: IntCounterVec,
+    /// None where nobody scrapes.
+    interruptions: Option<IntCounterVec>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,15 +59,7 @@ enum Contact {
 impl Continuity {
     /// `longest_outage`: how long no request may be answered before a term without a lease ends.
     pub fn new(longest_outage: Duration) -> Self {
-        let name = "csi_sidecar_api_server_interruptions_total";
-        let help = "Times that everything learnt from the API server was forgotten, because it was set back to an \
-                    earlier state (reason set_back) or, without leader election, was out of reach (reason outage).";
-        #[expect(clippy::expect_used, reason = "name and labels are valid")]
-        let interruptions = IntCounterVec::new(Opts::new(name, help), &["reason"]).expect("a valid metric");
-        for reason in ["set_back", "outage"] {
-            interruptions.with_label_values(&[reason]);
-        }
-        Self { state: watch::Sender::default(), longest_outage, interruptions }
+        Self { state: watch::Sender::default(), longest_outage, interruptions: None }
     }
 
     /// The same, with its interruptions counted in `registry`.
@@ -74,9 +67,21 @@ impl Continuity {
     /// # Errors
     /// When the registry has such a metric already.
     pub fn register(longest_outage: Duration, registry: &Registry) -> Result<Self, prometheus::Error> {
-        let new = Self::new(longest_outage);
-        registry.register(Box::new(new.interruptions.clone()))?;
-        Ok(new)
+        let name = "csi_sidecar_api_server_interruptions_total";
+        let help = "Times that everything learnt from the API server was forgotten, because it was set back to an \
+                    earlier state (reason set_back) or, without leader election, was out of reach (reason outage).";
+        let interruptions = IntCounterVec::new(Opts::new(name, help), &["reason"])?;
+        for reason in ["set_back", "outage"] {
+            interruptions.with_label_values(&[reason]);
+        }
+        registry.register(Box::new(interruptions.clone()))?;
+        Ok(Self { interruptions: Some(interruptions), ..Self::new(longest_outage) })
+    }
+
+    fn count(&self, reason: &str) {
+        if let Some(interruptions) = &self.interruptions {
+            interruptions.with_label_values(&[reason]).inc();
+        }
     }
 
     /// A request was answered.
@@ -101,7 +106,7 @@ impl Continuity {
 
     /// The server's version is `live`, after `seen`.
     pub(crate) fn set_back(&self, seen: u64, live: u64) {
-        self.interruptions.with_label_values(&["set_back"]).inc();
+        self.count("set_back");
         self.state.send_modify(|state| {
             state.set_backs += 1;
             state.last_set_back = Some(Interruption::SetBack { seen, live });
@@ -129,7 +134,7 @@ impl Continuity {
                 if !ends_with_outage {
                     let _ = changed.await;
                 } else if timeout_at(since + this.longest_outage, changed).await.is_err() {
-                    this.interruptions.with_label_values(&["outage"]).inc();
+                    this.count("outage");
                     return Interruption::Outage(this.longest_outage);
                 }
             }
@@ -154,12 +159,8 @@ mod tests {
         continuity.missed();
         assert!(timeout(LIMIT * 9, &mut ended).await.is_err(), "nothing was learnt yet");
         continuity.reached();
-        for failure in [true, true, false] {
-            if failure {
-                continuity.missed()
-            } else {
-                continuity.reached()
-            }
+        for act in [Continuity::missed, Continuity::missed, Continuity::reached] {
+            act(&continuity);
             assert!(timeout(SECOND * 4, &mut ended).await.is_err());
         }
         continuity.missed();

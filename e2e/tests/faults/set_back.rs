@@ -26,12 +26,12 @@ const LONG_ENOUGH: Duration = Duration::from_secs(4);
 
 #[tokio::test]
 async fn k1_leaders_forget_what_a_restored_store_does_not_know() -> Result<()> {
-    Site::start(true).await?.is_set_back().await
+    Box::pin(Site::start(true).await?.live_through_a_restore()).await
 }
 
 #[tokio::test]
 async fn k1_sidecars_without_a_lease_forget_what_a_restored_store_does_not_know() -> Result<()> {
-    Site::start(false).await?.is_set_back().await
+    Box::pin(Site::start(false).await?.live_through_a_restore()).await
 }
 
 /// All three sidecars, each with a driver of its own, in one cluster.
@@ -52,7 +52,7 @@ impl Site {
         Ok(Self { cluster, elects, volumes, attachments, sizes })
     }
 
-    async fn is_set_back(mut self) -> Result<()> {
+    async fn live_through_a_restore(mut self) -> Result<()> {
         let mut sidecars = self.sidecars().await?;
         self.volumes.claim("kept", &json!({})).await?;
         let volume = self.volumes.bound("kept").await?;
@@ -132,7 +132,8 @@ impl Site {
                 (Role::Attacher, &attachments.account, &attachments.driver),
                 (Role::Resizer, &sizes.account, &sizes.driver),
             ];
-            let settings = alone.map(|(role, account, driver)| Settings::new(role, &account.kubeconfig, &driver.address()));
+            let settings =
+                alone.map(|(role, account, driver)| Settings::new(role, &account.kubeconfig, &driver.address()));
             settings.into_iter().collect::<Result<_>>()?
         };
         let settings = settings.into_iter().map(|settings| settings.flag("--retry-interval-max=1s"));

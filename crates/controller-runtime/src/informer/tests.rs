@@ -80,9 +80,7 @@ pub(super) struct Rig {
     pub(super) informers: Informers,
     pub(super) continuity: Continuity,
     heard: Arc<Mutex<Vec<String>>>,
-    #[expect(dead_code, reason = "held, not read")]
     tasks: Arc<Tasks>,
-    #[expect(dead_code, reason = "held, not read")]
     subscription: Subscription,
 }
 

@@ -48,3 +48,17 @@ async fn a_watch_is_not_resumed_while_the_version_cannot_be_had() {
     rig.hears(&["changed pv-1 1Gi 2Gi"]).await;
     assert_eq!((rig.requests(), questions(&rig)), ((1, 2), 4));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_told_to_the_terms_and_a_refusal_is_none() {
+    let rig = Rig::synced(&["pv-1"]).await;
+    let ended = rig.continuity.interrupted(true);
+    tokio::pin!(ended);
+    rig.server.react(Matcher::any(), Reaction::Refuse(Status::forbidden("no")));
+    rig.server.drop_watches();
+    assert!(tokio::time::timeout(BOUND, &mut ended).await.is_err());
+    rig.server.clear_reactions();
+    rig.server.set_reachable(false);
+    let outage = tokio::time::timeout(BOUND, ended).await.expect("an outage");
+    assert_eq!(outage, crate::Interruption::Outage(MINUTE));
+}
