@@ -14,7 +14,6 @@
 
 mod cache;
 mod collection;
-mod complaint;
 mod decode;
 mod guard;
 mod intake;
@@ -25,6 +24,7 @@ mod projection;
 mod raw;
 mod shared_watch;
 mod store;
+mod trouble;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -26,6 +26,7 @@ const ABSENT: &[(&str, &str)] = &[
 /// Families of ours that the Go attacher has not. Each with its reason.
 const EXTRA: &[(&str, &str)] = &[
     ("workqueue_oldest_waiting_seconds", "tells that work is stuck before anything fails"),
+    ("csi_sidecar_api_server_interruptions_total", "tells that everything learnt was forgotten, and why"),
     ("csi_attacher_call_*", "tells that attachments wait for a free call to the driver"),
     ("csi_attacher_calls_*", "tells that attachments wait for a free call to the driver"),
     ("promhttp_metric_handler_requests_*", "all our sidecars count scrapes, as most Go sidecars do"),

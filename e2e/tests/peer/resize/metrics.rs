@@ -25,6 +25,7 @@ const ABSENT: &[(&str, &str)] = &[
 /// Families of ours that the Go resizer has not. Each with its reason.
 const EXTRA: &[(&str, &str)] = &[
     ("workqueue_oldest_waiting_seconds", "tells that work is stuck before anything fails"),
+    ("csi_sidecar_api_server_interruptions_total", "tells that everything learnt was forgotten, and why"),
     ("csi_resizer_*", "tell what is not done, and why"),
     ("promhttp_metric_handler_requests_*", "all our sidecars count scrapes, as most Go sidecars do"),
 ];
