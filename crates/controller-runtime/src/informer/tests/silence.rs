@@ -28,6 +28,7 @@ async fn bookmarks_keep_a_quiet_watch_open() {
     let rig = Rig::synced(&["pv-1"]).await;
     for _ in 0..5 {
         tokio::time::sleep(59 * SECOND).await;
+        rig.write_elsewhere();
         rig.server.send_bookmarks();
     }
     assert_eq!(rig.requests(), (0, 1, 0));
