@@ -6,18 +6,20 @@
 //!
 //! As in the real server: one resourceVersion counter; UIDs, creation times and generated names; 409 for taken names,
 //! stale updates and wrong UIDs; preconditions of DELETE; finalizers and `deletionTimestamp`; merge, JSON and strategic
-//! merge patches; `/status`; pages; metadata alone for those that ask so;
-//! watches that replay, expire, carry bookmarks and initial events; `Status` bodies.
+//! merge patches; `/status`; pages of one state; metadata alone for those that ask so; watches that replay, expire,
+//! carry bookmarks and initial events, and are silent when they begin in the future; `Status` bodies.
 //!
 //! Not as in the real server: no validation of `spec`, no defaulting, no admission (namespaces need not exist, no
 //! protection finalizers appear), no garbage collection, no server-side apply, no `managedFields`.
 //! `resourceVersion` is small and dense.
 
 mod arrange;
+mod backup;
 mod discovery;
 mod list;
 mod metadata;
 mod object;
+mod options;
 mod patch;
 mod reaction;
 mod request;
@@ -34,13 +36,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::{reaction::Script, store::Store, watch::Cut};
 pub use crate::{
+    backup::Backup,
     reaction::{Matcher, Reaction},
     request::Request,
     service::AnswerBody,
     status::Status,
 };
+use crate::{reaction::Script, store::Store, watch::Cut};
 
 /// The server. Clones are handles to the same one.
 #[derive(Clone)]
@@ -153,7 +156,8 @@ impl FakeApiServer {
         self.shared.state.lock().store.compact();
     }
 
-    /// Sends a bookmark with the latest resourceVersion to every watch that allows them.
+    /// Sends a bookmark with the latest resourceVersion to every watch that allows them and did not begin there. Without
+    /// that each gets one at most, two seconds before its `timeoutSeconds` are over.
     pub fn send_bookmarks(&self) {
         self.shared.state.lock().store.bookmark();
         self.shared.wake();

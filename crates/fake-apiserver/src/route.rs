@@ -17,15 +17,15 @@ pub(crate) struct Route {
 
 /// Query parameters of list, watch and write requests; those that change nothing here are left out.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches of the wire format")]
 pub(crate) struct Query {
     pub(crate) watch: bool,
     pub(crate) resource_version: String,
     pub(crate) resource_version_match: String,
     pub(crate) limit: usize,
     pub(crate) continue_token: String,
-    pub(crate) send_initial_events: bool,
+    pub(crate) send_initial_events: Option<bool>,
     pub(crate) allow_watch_bookmarks: bool,
+    /// None for 0, which stands for the server's own.
     pub(crate) timeout_seconds: Option<u64>,
     pub(crate) dry_run: bool,
     pub(crate) selector: Selector,
@@ -91,9 +91,9 @@ impl Query {
                 "resourceVersionMatch" => parsed.resource_version_match = value,
                 "limit" => parsed.limit = number(key, &value)?,
                 "continue" => parsed.continue_token = value,
-                "sendInitialEvents" => parsed.send_initial_events = is_true(&value),
+                "sendInitialEvents" => parsed.send_initial_events = Some(is_true(&value)),
                 "allowWatchBookmarks" => parsed.allow_watch_bookmarks = is_true(&value),
-                "timeoutSeconds" => parsed.timeout_seconds = Some(number(key, &value)?),
+                "timeoutSeconds" => parsed.timeout_seconds = Some(number(key, &value)?).filter(|seconds| *seconds > 0),
                 "dryRun" => parsed.dry_run = true,
                 "labelSelector" => labels = value,
                 "fieldSelector" => fields = value,

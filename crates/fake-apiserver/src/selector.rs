@@ -40,6 +40,11 @@ impl Selector {
         Ok(Self { labels, fields })
     }
 
+    /// Whether every object is seen.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels");
         self.labels.iter().all(|want| want.holds(labels.and_then(|l| l.get(&want.key)).and_then(Value::as_str)))

@@ -106,9 +106,10 @@ fn serve(
     let before = state.store.revision();
     let answered = match route.verb {
         "watch" => {
-            return Ok(match watch::open(shared, &state.store, route, state.watch_list, state.cuts.len()) {
+            let cuts = state.cuts.len();
+            return Ok(match watch::open(shared, &state.store, route, metadata_only, state.watch_list, cuts) {
                 Ok(watch) => {
-                    let watch = watch.breaking_after(watch_breaks_after).of_metadata(metadata_only);
+                    let watch = watch.breaking_after(watch_breaks_after);
                     response(200, StreamBody::new(watch.frames()).boxed_unsync())
                 }
                 Err(status) => refusal(&status),

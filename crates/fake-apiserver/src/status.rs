@@ -81,6 +81,16 @@ impl Status {
         status
     }
 
+    /// An option of a list or watch that may not be.
+    pub(crate) fn invalid_option(option: &str, why: &str) -> Self {
+        let mut status = Self::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {option}: {why}"));
+        status.details = json!({
+            "kind": "ListOptions", "group": "meta.k8s.io",
+            "causes": [{ "reason": "FieldValueForbidden", "message": why, "field": option }],
+        });
+        status
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
@@ -99,7 +109,8 @@ impl Status {
 
     /// A list at a resourceVersion that has not happened yet.
     pub(crate) fn too_large_version(asked: u64, current: u64) -> Self {
-        let mut status = Self::new(504, "Timeout", format!("Too large resource version: {asked}, current: {current}"));
+        let mut status =
+            Self::new(504, "Timeout", format!("Timeout: Too large resource version: {asked}, current: {current}"));
         status.details = json!({
             "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
             "retryAfterSeconds": 1,

@@ -21,13 +21,13 @@ impl From<&Resource> for CollectionId {
 }
 
 /// One thing that happened, kept for ever: watches are cursors into this list.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) revision: u64,
     pub(crate) what: What,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum What {
     Put {
         collection: CollectionId,
@@ -44,12 +44,24 @@ pub(crate) enum What {
     Bookmark,
 }
 
-#[derive(Debug, Default)]
+impl What {
+    /// Whose objects it is about; none for all.
+    pub(crate) fn collection(&self) -> Option<&CollectionId> {
+        match self {
+            Self::Put { collection, .. } | Self::Removed { collection, .. } => Some(collection),
+            Self::Bookmark => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Store {
     collections: BTreeMap<CollectionId, Collection>,
     revision: u64,
     history: Vec<Entry>,
     compacted: u64,
+    /// The revision at which a server started anew has read everything: it remembers no change before.
+    started_at: u64,
     /// Plural, and the parent and the name of the field.
     unknown: Vec<(String, &'static str, &'static str)>,
 }
@@ -60,9 +72,20 @@ impl Store {
         self.revision
     }
 
-    /// Nothing before this revision can be listed or watched from any more.
+    /// Nothing before this revision can be listed any more.
     pub(crate) fn compacted(&self) -> u64 {
         self.compacted
+    }
+
+    /// Nothing before this revision can be watched from any more.
+    pub(crate) fn watchable_from(&self) -> u64 {
+        self.compacted.max(self.started_at)
+    }
+
+    /// Everything as it was, and the next revisions are given out again.
+    pub(crate) fn set_back_to(&mut self, backup: &Self) {
+        let unknown = std::mem::take(&mut self.unknown);
+        *self = Self { unknown, started_at: backup.revision, ..backup.clone() };
     }
 
     /// Open watches go on; only new requests from the past are refused. The revision itself moves on, so that

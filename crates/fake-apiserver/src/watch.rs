@@ -1,6 +1,6 @@
 //! Watches: a cursor into the history, read as fast as the client reads.
 
-use std::{collections::VecDeque, future, io, sync::Arc};
+use std::{collections::VecDeque, future, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use crate::{
-    Shared, metadata,
+    Shared, metadata, options,
     resource::Resource,
     route::Route,
     selector::Selector,
@@ -29,7 +29,12 @@ pub(crate) enum Cut {
     Broken,
     /// An `ERROR` event with code 410, then the end.
     Expired,
+    /// The connection breaks, and what the watch has not read yet is no more.
+    SetBack,
 }
+
+/// So long before its end a watch gets a last bookmark.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// One open watch.
 pub(crate) struct Watch {
@@ -39,7 +44,13 @@ pub(crate) struct Watch {
     collection: CollectionId,
     namespace: String,
     selector: Selector,
+    /// No event up to this revision is sent: the client has been there, or says so.
+    from: u64,
     bookmarks: bool,
+    /// Nor is a bookmark up to this one: of what was read of the collection at the beginning.
+    bookmarks_from: u64,
+    /// When the last bookmark is due.
+    last_bookmark: Option<Instant>,
     /// The next entry of the history to look at.
     next: usize,
     /// How many times watches had been cut when this one began.
@@ -52,57 +63,64 @@ pub(crate) struct Watch {
     ended: bool,
 }
 
-/// A watch from where the request asks.
+/// A watch from where the request asks. From a version of the future it is silent until that is over.
 ///
 /// # Errors
-/// 422 for initial events without `resourceVersionMatch=NotOlderThan`, or when the server has no watch-list.
+/// 422 for options that exclude each other, 500 for a version that is none.
 pub(crate) fn open(
     shared: &Arc<Shared>,
     store: &Store,
     route: Route,
+    metadata_only: bool,
     watch_list: bool,
     cuts: usize,
 ) -> Result<Watch, Status> {
     let query = &route.query;
-    let initial = query.send_initial_events;
-    if initial && !watch_list {
-        let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-        return Err(Status::invalid(&route.resource, "", "sendInitialEvents", &format!("Forbidden: {why}")));
-    }
-    if initial && query.resource_version_match != "NotOlderThan" {
-        let why = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        return Err(Status::invalid(&route.resource, "", "resourceVersionMatch", why));
-    }
+    options::check_watch(query, watch_list)?;
+    let initial = query.send_initial_events == Some(true);
     let version = match query.resource_version.as_str() {
         "" | "0" => 0,
-        text => text.parse().map_err(|_| Status::bad_request(format!("resourceVersion: Invalid value: {text:?}")))?,
+        text => text.parse().map_err(|why| Status::internal_error(format!("invalid resource version: {why}")))?,
     };
+    let present = initial || (version == 0 && query.send_initial_events.is_none());
+    let deadline = query.timeout_seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut watch = Watch {
         shared: shared.clone(),
         changed: shared.changed.subscribe(),
         collection: CollectionId::from(&route.resource),
+        from: if version == 0 || initial { store.revision() } else { version },
         bookmarks: query.allow_watch_bookmarks,
+        bookmarks_from: 0,
+        last_bookmark: deadline
+            .map(|end| end - BOOKMARK_BEFORE_END)
+            .filter(|at| query.allow_watch_bookmarks && *at > Instant::now()),
         next: store.history().len(),
         cuts,
-        deadline: query.timeout_seconds.map(|s| Instant::now() + std::time::Duration::from_secs(s)),
+        deadline,
         pending: VecDeque::new(),
-        metadata_only: false,
+        metadata_only,
         left: None,
         ended: false,
         selector: route.query.selector,
         namespace: route.namespace,
         resource: route.resource,
     };
-    if initial || version == 0 {
+    if initial && version > store.revision() {
+        watch.add_error(&Status::too_large_version(version, store.revision()));
+    } else if present {
         watch.add_present_objects(store);
         if initial && watch.bookmarks {
             watch.add_bookmark(store.revision(), true);
         }
-    } else if version < store.compacted() {
-        watch.add_expired(&format!("too old resource version: {version} ({})", store.compacted()));
+    } else if version < store.watchable_from() {
+        let why = format!("too old resource version: {version} ({})", store.watchable_from());
+        watch.add_error(&Status::expired(why));
     } else {
         watch.next = store.history().partition_point(|entry| entry.revision <= version);
     }
+    let of_collection = |entry: &&Entry| entry.what.collection() == Some(&watch.collection);
+    let read = store.history().iter().rfind(of_collection).map(|entry| entry.revision);
+    watch.bookmarks_from = watch.from.max(read.unwrap_or_default());
     Ok(watch)
 }
 
@@ -110,11 +128,6 @@ impl Watch {
     /// The same, breaking off after so many events if a number is given.
     pub(crate) fn breaking_after(self, events: Option<usize>) -> Self {
         Self { left: events, ..self }
-    }
-
-    /// The same, with the metadata of the objects alone.
-    pub(crate) fn of_metadata(self, metadata_only: bool) -> Self {
-        Self { metadata_only, ..self }
     }
 
     /// The body of the answer.
@@ -127,7 +140,7 @@ impl Watch {
         loop {
             self.changed.borrow_and_update();
             if !self.ended && self.pending.is_empty() {
-                self.read_history();
+                self.read_history(false);
             }
             if self.left == Some(0) && !self.ended {
                 self.pending.clear();
@@ -142,24 +155,21 @@ impl Watch {
             }
             match self.shared.cut_since(self.cuts) {
                 Some(Cut::Closed) => return None,
-                Some(Cut::Broken) => return Some(self.broken()),
+                Some(Cut::Broken | Cut::SetBack) => return Some(self.broken()),
                 Some(Cut::Expired) => {
-                    self.add_expired("the provided resource version is too old");
+                    self.add_error(&Status::expired("the provided resource version is too old"));
                     continue;
                 }
                 None => {}
             }
-            let deadline = self.deadline;
-            let timeout = async move {
-                match deadline {
-                    Some(deadline) => sleep_until(deadline).await,
-                    None => future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 changed = self.changed.changed() => changed.ok()?,
-                () = timeout => return None,
+                () = at(self.last_bookmark) => {
+                    self.last_bookmark = None;
+                    self.read_history(true);
+                }
+                () = at(self.deadline) => return None,
             }
         }
     }
@@ -169,18 +179,30 @@ impl Watch {
         Err(io::ErrorKind::ConnectionReset.into())
     }
 
-    fn read_history(&mut self) {
+    /// What has happened since it was read last, and if wanted a bookmark of where that led.
+    fn read_history(&mut self, bookmark: bool) {
         let shared = self.shared.clone();
         let state = shared.state.lock();
+        if state.cuts[self.cuts..].contains(&Cut::SetBack) {
+            return;
+        }
         for entry in &state.store.history()[self.next..] {
             self.add_entry(entry);
         }
         self.next = state.store.history().len();
+        if bookmark && state.store.revision() > self.bookmarks_from {
+            self.add_bookmark(state.store.revision(), false);
+        }
     }
 
     fn add_entry(&mut self, entry: &Entry) {
+        if entry.revision <= self.from {
+            return;
+        }
         match &entry.what {
-            What::Bookmark if self.bookmarks => self.add_bookmark(entry.revision, false),
+            What::Bookmark if self.bookmarks && entry.revision > self.bookmarks_from => {
+                self.add_bookmark(entry.revision, false)
+            }
             What::Put { collection, old, new } if *collection == self.collection => {
                 let before = old.as_ref().is_some_and(|old| self.sees(old));
                 match (before, self.sees(new)) {
@@ -219,8 +241,8 @@ impl Watch {
         self.add_event("BOOKMARK", &json!({ "kind": kind, "apiVersion": version, "metadata": metadata }));
     }
 
-    fn add_expired(&mut self, why: &str) {
-        self.add_event("ERROR", &Status::expired(why).body());
+    fn add_error(&mut self, status: &Status) {
+        self.add_event("ERROR", &status.body());
         self.ended = true;
     }
 
@@ -229,5 +251,13 @@ impl Watch {
         let object = metadata.as_ref().unwrap_or(object);
         // In this order, as the API server writes it.
         self.pending.push_back(Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")));
+    }
+}
+
+/// Ends then; never without a time.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => future::pending().await,
     }
 }

@@ -162,8 +162,11 @@ async fn bookmarks_come_when_they_are_sent() {
     assert!(matches!(with.next().await, Some(Ok(WatchEvent::Modified(_)))));
     assert!(matches!(with.next().await, Some(Ok(WatchEvent::Bookmark(mark))) if mark.metadata.resource_version == "2"));
     assert!(matches!(without.next().await, Some(Ok(WatchEvent::Modified(_)))));
+    let mut at_the_latest = api.watch(&WatchParams::default(), "2").await.unwrap().boxed();
+    server.send_bookmarks();
     server.drop_watches();
     assert!(without.next().await.is_none());
+    assert!(at_the_latest.next().await.is_none(), "it knows where it is");
 }
 
 #[tokio::test(start_paused = true)]

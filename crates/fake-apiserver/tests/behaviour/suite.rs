@@ -3,18 +3,24 @@
 
 use std::{fmt::Debug, time::Duration};
 
-use futures_util::{StreamExt as _, TryStreamExt as _, pin_mut};
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{ConfigMap, Event, PersistentVolume, PersistentVolumeClaim, Secret},
+    core::v1::{ConfigMap, Event, PersistentVolume, PersistentVolumeClaim},
     storage::v1::VolumeAttachment,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, WatchEvent, WatchParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+mod lists;
+pub(crate) mod set_back;
+mod watches;
+
+pub(crate) use lists::*;
+pub(crate) use watches::*;
 
 /// Hands the names of all behaviours to a macro: the one list, so that none is left out against one of the servers.
 macro_rules! with_every_behaviour {
@@ -30,14 +36,27 @@ macro_rules! with_every_behaviour {
             status_changes_only_through_its_subresource,
             an_event_is_created_and_counted_up,
             a_list_comes_in_pages_of_one_state,
+            a_page_of_chosen_objects_is_full_and_the_last_may_be_empty,
+            pages_say_how_many_are_left_where_none_is_left_out,
+            a_list_is_of_the_state_asked_for,
+            a_list_of_any_state_comes_whole,
+            a_list_over_namespaces_is_in_the_order_of_paths,
+            options_of_lists_that_exclude_each_other_are_refused,
+            a_list_of_the_future_is_refused,
             a_watch_replays_what_happened_since_a_version,
             a_watch_list_marks_the_end_of_the_initial_events,
             a_watch_ends_at_its_timeout,
+            a_watch_with_a_timeout_of_zero_goes_on,
             a_watch_from_too_far_back_is_expired,
+            a_watch_from_the_future_is_silent_until_that_has_passed,
+            a_watch_list_from_the_future_is_refused,
+            bookmarks_come_only_above_where_a_watch_began,
+            options_of_watches_that_exclude_each_other_are_refused,
             a_claim_is_stored_as_sent,
             conditions_merge_by_type_in_a_strategic_patch,
             label_selectors_choose,
             metadata_alone_goes_to_those_that_ask_for_it,
+            metadata_alone_comes_in_pages,
         );
     };
 }
@@ -51,6 +70,32 @@ fn object<K: DeserializeOwned>(json: Value) -> K {
 
 fn config_map(name: &str) -> ConfigMap {
     object(json!({ "metadata": { "name": name }, "data": { "a": "1" } }))
+}
+
+/// A GET of the collection with a query.
+async fn get(maps: &Api<ConfigMap>, query: &str) -> kube::Result<Value> {
+    let request = http::Request::get(format!("{}?{query}", maps.resource_url())).body(Vec::new()).unwrap();
+    maps.clone().into_client().request(request).await
+}
+
+/// The names in a list that came as JSON.
+fn names(list: &Value) -> String {
+    let items = list["items"].as_array().unwrap();
+    items.iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+}
+
+fn version<K: Resource>(object: &K) -> u64 {
+    object.meta().resource_version.as_ref().unwrap().parse().unwrap()
+}
+
+/// The version of a list of now.
+async fn latest(maps: &Api<ConfigMap>) -> u64 {
+    get(maps, "limit=1").await.unwrap()["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+/// Higher than any version while the suite runs.
+async fn far_ahead(maps: &Api<ConfigMap>) -> u64 {
+    latest(maps).await + 1_000_000
 }
 
 fn volume(name: &str) -> PersistentVolume {
@@ -262,80 +307,6 @@ pub(crate) async fn an_event_is_created_and_counted_up(client: Client, namespace
     remove(&events, "counted").await;
 }
 
-pub(crate) async fn a_list_comes_in_pages_of_one_state(client: Client, namespace: &str) {
-    let secrets: Api<Secret> = Api::namespaced(client, namespace);
-    for name in ["page-a", "page-b", "page-c"] {
-        let secret = object(json!({ "metadata": { "name": name, "labels": { "paged": "yes" } } }));
-        secrets.create(&PostParams::default(), &secret).await.unwrap();
-    }
-    let params = ListParams::default().labels("paged=yes").limit(2);
-    let first = secrets.list(&params).await.unwrap();
-    let names = |list: &[Secret]| list.iter().map(ResourceExt::name_any).collect::<Vec<_>>();
-    assert_eq!(names(&first.items), ["page-a", "page-b"]);
-    secrets.delete("page-c", &DeleteParams::default()).await.unwrap();
-    let token = first.metadata.continue_.clone().unwrap();
-    let second = secrets.list(&params.continue_token(&token)).await.unwrap();
-    assert_eq!(names(&second.items), ["page-c"], "as it was at the first page");
-    assert_eq!(first.metadata.resource_version, second.metadata.resource_version);
-    let one = secrets.list(&ListParams::default().fields("metadata.name=page-b")).await.unwrap();
-    assert_eq!(names(&one.items), ["page-b"]);
-    assert_eq!(names(&secrets.list(&ListParams::default().labels("paged!=yes,paged")).await.unwrap().items), [""; 0]);
-    for name in ["page-a", "page-b"] {
-        remove(&secrets, name).await;
-    }
-}
-
-pub(crate) async fn a_watch_replays_what_happened_since_a_version(client: Client, namespace: &str) {
-    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let from = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-    let first = maps.create(&PostParams::default(), &config_map("watched")).await.unwrap();
-    let change = json!({ "metadata": { "labels": { "seen": "yes" } } });
-    maps.patch("watched", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
-    remove(&maps, "watched").await;
-
-    let all = maps.watch(&WatchParams::default().fields("metadata.name=watched"), &from).await.unwrap();
-    let events = first_events(all, 3).await;
-    assert_eq!(events, ["added watched", "modified watched", "deleted watched"]);
-    let labelled = maps.watch(&WatchParams::default().labels("seen=yes"), &from).await.unwrap();
-    assert_eq!(first_events(labelled, 2).await, ["added watched", "deleted watched"]);
-    let from = first.resource_version().unwrap();
-    let later = maps.watch(&WatchParams::default().fields("metadata.name=watched"), &from).await.unwrap();
-    assert_eq!(first_events(later, 2).await, ["modified watched", "deleted watched"]);
-}
-
-pub(crate) async fn a_watch_list_marks_the_end_of_the_initial_events(client: Client, namespace: &str) {
-    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let made = maps.create(&PostParams::default(), &config_map("initial")).await.unwrap();
-    let params = WatchParams::default().fields("metadata.name=initial").initial_events();
-    let events = first_events(maps.watch(&params, "0").await.unwrap(), 2).await;
-    assert_eq!(events, ["added initial", "bookmark at the end"]);
-    let without_match = kube::api::Request::new(<ConfigMap as Resource>::url_path(&(), Some(namespace)));
-    let mut request = without_match.watch(&WatchParams::default(), "0").unwrap();
-    let query = request.uri().to_string() + "&sendInitialEvents=true";
-    *request.uri_mut() = query.parse().unwrap();
-    assert_eq!(code(maps.clone().into_client().request_text(request).await), refused(422, "Invalid"));
-    assert!(made.uid().is_some());
-    remove(&maps, "initial").await;
-}
-
-pub(crate) async fn a_watch_ends_at_its_timeout(client: Client, namespace: &str) {
-    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let params = WatchParams::default().fields("metadata.name=nobody").timeout(1);
-    let stream = maps.watch(&params, "0").await.unwrap();
-    pin_mut!(stream);
-    let rest: Vec<_> = tokio::time::timeout(ON_WATCHES, stream.try_collect()).await.unwrap().unwrap();
-    assert!(rest.iter().all(|event| matches!(event, WatchEvent::Bookmark(_))), "{rest:?}");
-}
-
-pub(crate) async fn a_watch_from_too_far_back_is_expired(client: Client, namespace: &str) {
-    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let stream = maps.watch(&WatchParams::default(), "1").await.unwrap();
-    pin_mut!(stream);
-    let event = tokio::time::timeout(ON_WATCHES, stream.next()).await.unwrap().unwrap().unwrap();
-    let WatchEvent::Error(status) = event else { panic!("not an error: {event:?}") };
-    assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
-}
-
 pub(crate) async fn a_claim_is_stored_as_sent(client: Client, namespace: &str) {
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, namespace);
     let claim: PersistentVolumeClaim = object(json!({ "metadata": { "name": "claim" }, "spec": {
@@ -366,79 +337,4 @@ pub(crate) async fn conditions_merge_by_type_in_a_strategic_patch(client: Client
     let removal = json!([{ "type": "ModifyingVolume", "$patch": "delete" }]);
     assert_eq!(patch(removal).await, ["Resizing=False"]);
     remove(&claims, "conditions").await;
-}
-
-pub(crate) async fn label_selectors_choose(client: Client, namespace: &str) {
-    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
-    for (name, labels) in [("l-1", json!({ "l": "1", "x": "y" })), ("l-2", json!({ "l": "2" })), ("l-3", json!({}))] {
-        let map: ConfigMap = object(json!({ "metadata": { "name": name, "labels": labels } }));
-        maps.create(&PostParams::default(), &map).await.unwrap();
-    }
-    for (selector, expected) in [
-        ("l", "l-1 l-2"),
-        ("!x,l", "l-2"),
-        ("l=1", "l-1"),
-        ("l==2", "l-2"),
-        ("l!=1", "l-2 l-3"),
-        ("l in (1,2)", "l-1 l-2"),
-        ("l notin (1, 3),l", "l-2"),
-    ] {
-        let params = ListParams::default().labels(selector);
-        let list = maps.list(&params).await.unwrap();
-        let names: Vec<_> = list.iter().map(ResourceExt::name_any).filter(|name| name.starts_with("l-")).collect();
-        assert_eq!(names.join(" "), expected, "{selector}");
-    }
-    for name in ["l-1", "l-2", "l-3"] {
-        remove(&maps, name).await;
-    }
-    let unsupported = Api::<PersistentVolume>::all(maps.into_client());
-    let answer = unsupported.list(&ListParams::default().fields("spec.driver=none")).await;
-    assert_eq!(code(answer), refused(400, "BadRequest"));
-}
-
-pub(crate) async fn metadata_alone_goes_to_those_that_ask_for_it(client: Client, namespace: &str) {
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let map = object(json!({ "metadata": { "name": "partial", "labels": { "l": "partial" } }, "data": { "a": "1" } }));
-    let made: ConfigMap = maps.create(&PostParams::default(), &map).await.unwrap();
-    let request = kube::core::Request::new(maps.resource_url());
-    let list = request.list_metadata(&ListParams::default().labels("l=partial")).unwrap();
-    let list: Value = client.request(list).await.unwrap();
-    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1")));
-    let item = &list["items"][0];
-    assert_eq!((&item["metadata"]["labels"]["l"], &item["data"]), (&json!("partial"), &Value::Null));
-    assert_eq!(item["metadata"]["uid"].as_str(), made.uid().as_deref());
-    let watch = WatchParams::default().labels("l=partial").timeout(10);
-    let watch = request.watch_metadata(&watch, list["metadata"]["resourceVersion"].as_str().unwrap()).unwrap();
-    let events = client.request_events::<Value>(watch).await.unwrap();
-    pin_mut!(events);
-    let change = json!({ "metadata": { "labels": { "more": "1" } }, "data": { "a": "2" } });
-    maps.patch("partial", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
-    let event = tokio::time::timeout(ON_WATCHES, events.next()).await.unwrap().unwrap().unwrap();
-    let WatchEvent::Modified(changed) = event else { panic!("{event:?}") };
-    assert_eq!(changed["kind"], "PartialObjectMetadata");
-    assert_eq!((&changed["metadata"]["labels"]["more"], &changed["data"]), (&json!("1"), &Value::Null));
-    remove(&maps, "partial").await;
-}
-
-/// The first `count` events in words, bookmarks in between left out.
-async fn first_events<K>(
-    stream: impl futures_util::Stream<Item = kube::Result<WatchEvent<K>>>,
-    count: usize,
-) -> Vec<String>
-where
-    K: Resource + Debug,
-{
-    let words = stream.map_ok(|event| match event {
-        WatchEvent::Added(object) => Some(format!("added {}", object.name_any())),
-        WatchEvent::Modified(object) => Some(format!("modified {}", object.name_any())),
-        WatchEvent::Deleted(object) => Some(format!("deleted {}", object.name_any())),
-        WatchEvent::Bookmark(mark) => mark
-            .metadata
-            .annotations
-            .contains_key("k8s.io/initial-events-end")
-            .then(|| "bookmark at the end".to_owned()),
-        WatchEvent::Error(status) => Some(format!("error {}", status.code)),
-    });
-    let events = words.try_filter_map(|word| std::future::ready(Ok(word))).take(count).try_collect();
-    tokio::time::timeout(ON_WATCHES, events).await.expect("the events in time").unwrap()
 }
