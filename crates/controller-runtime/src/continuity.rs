@@ -2,14 +2,14 @@
 //!
 //! A term works on caches that its own lists have filled. They hold nothing any more once the server's data was put back
 //! to an earlier state (etcd restored without a revision bump: versions are given out a second time), so that ends every
-//! term. Without leader election, where no lease runs out, a long outage ends the term as well: a term that begins after
-//! it begins with lists.
+//! term. After a long outage it cannot be told from the version any more whether the server was set back meanwhile: without
+//! leader election, where no lease runs out, the term ends as soon as the server is back.
 
 use std::time::Duration;
 
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// Why everything that was learnt from the API server is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,8 +25,8 @@ pub enum Interruption {
         /// The resourceVersion of the server now.
         live: u64,
     },
-    /// No request was answered for too long.
-    #[error("the API server was out of reach for {0:?}; everything learnt from it is forgotten")]
+    /// No request was answered for too long; now the server is back.
+    #[error("the API server was out of reach for {0:.1?}; everything learnt from it is forgotten")]
     Outage(Duration),
 }
 
@@ -42,8 +42,9 @@ pub struct Continuity {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     contact: Contact,
-    set_backs: u64,
-    last_set_back: Option<Interruption>,
+    /// How many interruptions there were, and the last one.
+    set_backs: (u64, Option<Interruption>),
+    outages: (u64, Option<Interruption>),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,23 +85,27 @@ impl Continuity {
         }
     }
 
-    /// A request was answered.
+    /// A request was answered, with whatever.
     pub(crate) fn reached(&self) {
         self.state.send_if_modified(|state| {
-            let changes = !matches!(state.contact, Contact::Good);
-            state.contact = Contact::Good;
-            changes
+            let Contact::LostAt(since) = std::mem::replace(&mut state.contact, Contact::Good) else { return false };
+            let outage = since.elapsed();
+            let long = outage >= self.longest_outage;
+            if long {
+                state.outages = (state.outages.0 + 1, Some(Interruption::Outage(outage)));
+                self.count("outage");
+            }
+            long
         });
     }
 
-    /// A request was not answered, or the server could not answer it.
+    /// A request was not answered.
     pub(crate) fn missed(&self) {
         self.state.send_if_modified(|state| {
-            let changes = matches!(state.contact, Contact::Good);
-            if changes {
+            if matches!(state.contact, Contact::Good) {
                 state.contact = Contact::LostAt(Instant::now());
             }
-            changes
+            false
         });
     }
 
@@ -108,35 +113,33 @@ impl Continuity {
     pub(crate) fn set_back(&self, seen: u64, live: u64) {
         self.count("set_back");
         self.state.send_modify(|state| {
-            state.set_backs += 1;
-            state.last_set_back = Some(Interruption::SetBack { seen, live });
+            state.set_backs = (state.set_backs.0 + 1, Some(Interruption::SetBack { seen, live }));
         });
     }
 
-    /// Begins a term. The future resolves when the server is set back after this call, and with `ends_with_outage` also
-    /// when it is out of reach for too long.
-    pub(crate) fn interrupted(&self, ends_with_outage: bool) -> impl Future<Output = Interruption> + use<> {
-        self.state.send_modify(|state| state.contact = Contact::None);
+    /// Resolves when the server is set back after this call.
+    pub(crate) fn set_back_later(&self) -> impl Future<Output = Interruption> + use<> {
+        self.later(|state| state.set_backs)
+    }
+
+    /// Resolves when the server is back after a long outage that ends after this call.
+    pub(crate) fn out_of_reach_later(&self) -> impl Future<Output = Interruption> + use<> {
+        self.later(|state| state.outages)
+    }
+
+    fn later(&self, of: fn(&State) -> (u64, Option<Interruption>)) -> impl Future<Output = Interruption> + use<> {
         let (mut states, this) = (self.state.subscribe(), self.clone());
-        let known = states.borrow_and_update().set_backs;
+        let (known, _) = of(&states.borrow());
         async move {
             loop {
-                let state = *states.borrow_and_update();
-                if let Some(set_back) = state.last_set_back.filter(|_| state.set_backs > known) {
-                    return set_back;
+                if let (count, Some(interruption)) = of(&states.borrow_and_update())
+                    && count > known
+                {
+                    return interruption;
                 }
-                let changed = states.changed();
-                let Contact::LostAt(since) = state.contact else {
-                    // The sender is in `this`.
-                    let _ = changed.await;
-                    continue;
-                };
-                if !ends_with_outage {
-                    let _ = changed.await;
-                } else if timeout_at(since + this.longest_outage, changed).await.is_err() {
-                    this.count("outage");
-                    return Interruption::Outage(this.longest_outage);
-                }
+                let _ = states.changed().await;
+                // Keeps the sender.
+                let _ = &this;
             }
         }
     }
@@ -144,50 +147,45 @@ impl Continuity {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{sleep, timeout};
+    use tokio::time::{advance, timeout};
 
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(10);
-    const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn an_outage_counts_from_its_first_failure_and_only_after_the_server_was_reached() {
+    async fn an_outage_is_told_when_it_is_over_and_counts_from_its_first_failure() {
         let continuity = Continuity::new(LIMIT);
-        let ended = continuity.interrupted(true);
-        tokio::pin!(ended);
-        continuity.missed();
-        assert!(timeout(LIMIT * 9, &mut ended).await.is_err(), "nothing was learnt yet");
-        continuity.reached();
-        for act in [Continuity::missed, Continuity::missed, Continuity::reached] {
+        let outage = continuity.out_of_reach_later();
+        tokio::pin!(outage);
+        let short = [
+            (Continuity::missed as fn(&Continuity), LIMIT * 9), // nothing was learnt yet
+            (Continuity::reached, LIMIT),
+            (Continuity::missed, LIMIT / 2),
+            (Continuity::reached, LIMIT),
+            (Continuity::missed, LIMIT / 2),
+            (Continuity::missed, LIMIT * 9),
+        ];
+        for (act, then) in short {
             act(&continuity);
-            assert!(timeout(SECOND * 4, &mut ended).await.is_err());
+            assert!(timeout(then, &mut outage).await.is_err());
         }
-        continuity.missed();
-        let since = Instant::now();
-        sleep(SECOND).await;
-        continuity.missed();
-        assert_eq!(ended.await, Interruption::Outage(LIMIT));
-        assert_eq!(since.elapsed(), LIMIT);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_outage_does_not_end_a_term_that_has_a_lease() {
-        let continuity = Continuity::new(LIMIT);
-        let ended = continuity.interrupted(false);
-        tokio::pin!(ended);
         continuity.reached();
+        assert!(matches!(outage.await, Interruption::Outage(time) if time >= LIMIT * 9));
         continuity.missed();
-        assert!(timeout(LIMIT * 9, &mut ended).await.is_err());
+        advance(LIMIT).await;
+        let later = continuity.out_of_reach_later();
+        continuity.reached();
+        assert_eq!(later.await, Interruption::Outage(LIMIT));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_set_back_ends_the_terms_that_had_begun_and_no_later_one() {
         let continuity = Continuity::new(LIMIT);
-        let (first, second) = (continuity.interrupted(true), continuity.interrupted(false));
+        let (first, second) = (continuity.set_back_later(), continuity.set_back_later());
         continuity.set_back(9, 4);
         let set_back = Interruption::SetBack { seen: 9, live: 4 };
         assert_eq!((first.await, second.await), (set_back, set_back));
-        assert!(timeout(LIMIT, continuity.interrupted(true)).await.is_err());
+        assert!(timeout(LIMIT, continuity.set_back_later()).await.is_err());
     }
 }

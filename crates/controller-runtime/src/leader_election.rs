@@ -109,7 +109,7 @@ impl fmt::Debug for Election {
 ///
 /// `start`'s future must end by itself once [`Term::draining`] is cancelled and its work in flight is done; until then the
 /// lease is renewed. When the lease is lost, or the API server is set back ([`Continuity`]), it is dropped instead. Without
-/// an `election` a term has a gate that is always open, and ends with a long outage too; the next one begins at once.
+/// an `election` a term has a gate that is always open, and drains after a long outage; the next one begins at once.
 ///
 /// # Errors
 /// Settings that cannot work, a failure of `start`, or a panic of a task spawned through the term. Losing the lease is
@@ -144,7 +144,22 @@ where
     let mut number = 1;
     loop {
         let owner = TermOwner::new(number, Gate::always_open());
-        match tenure::run(owner, start, shutdown, continuity.interrupted(true)).await {
+        let leaving = shutdown.child_token();
+        let (set_back, outage) = (continuity.set_back_later(), continuity.out_of_reach_later());
+        let lost = async {
+            tokio::select! {
+                interruption = set_back => interruption,
+                interruption = outage => {
+                    // In good order: what the driver has done and nobody has written yet is only known here.
+                    tracing::warn!(term = number, "work begins anew: {interruption}");
+                    leaving.cancel();
+                    std::future::pending().await
+                }
+            }
+        };
+        match tenure::run(owner, start, &leaving, lost).await {
+            End::Finished(result) if result.is_err() || shutdown.is_cancelled() => return result,
+            End::Finished(_) if leaving.is_cancelled() => {}
             End::Finished(result) => return result,
             End::Lost(interruption) => tracing::warn!(term = number, "work begins anew: {interruption}"),
         }
@@ -184,7 +199,7 @@ where
         let gate = Gate::open_for(lock.election.renew_deadline, won, lock.election.clock.clone());
         let owner = TermOwner::new(number, gate.clone());
         owner.term().spawn("leader-election-event", announcement::announce(&lock, "became leader"));
-        let set_back = continuity.interrupted(false);
+        let set_back = continuity.set_back_later();
         let lost = async {
             tokio::select! {
                 loss = renewal::keep(&mut lock, &gate, &health, won) => loss,

@@ -37,6 +37,7 @@ mod saving;
 mod scene;
 mod secrecy;
 mod secrets;
+mod set_back;
 mod slow_retry;
 mod snapshot_rows;
 mod snapshot_sweep;

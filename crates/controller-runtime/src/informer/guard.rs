@@ -3,23 +3,30 @@
 //! - A watch is only resumed from a version that the server has reached. One that was set back (etcd restored without a
 //!   revision bump) accepts a watch from the future and is silent until its version has caught up: changes until then
 //!   would never be seen. So the server is asked for its version whenever a watch is resumed, after an outage and each few
-//!   minutes anyway, and a lower one is told to the terms ([`Continuity`]) and ends the watcher.
+//!   minutes anyway, and a lower one is told to the terms ([`Continuity`]) and ends the watcher. Not seen is a server that has
+//!   passed again what was seen before it is asked.
+//! - A watch on which nothing comes, not even a bookmark, is ended: the server sends one about each minute.
 //! - Watches that end at once are not opened in a loop, which the watcher would do.
 //! - An overloaded server is left alone for as long as it asks.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::ACCEPT;
 use http::{Request, Response, Uri};
+use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::Body;
 use kube_runtime::utils::Backoff as _;
 use kube_runtime::watcher::DefaultBackoff;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tower::BoxError;
 
 use crate::continuity::Continuity;
@@ -27,6 +34,9 @@ use crate::kube_client::{AnswerBody, ApiServer, overload};
 
 /// A watch that ended sooner than this does not count as working.
 const TOO_SHORT: Duration = Duration::from_secs(5);
+
+/// A watch without a byte for this long is taken for dead.
+const SILENCE: Duration = Duration::from_secs(90);
 
 /// The list that tells the version has one object, of which nothing is read.
 const METADATA_ALONE: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -90,7 +100,7 @@ impl Guard {
         if answer.status().is_success() {
             self.state.lock().opened = Some(Instant::now());
         }
-        Ok(answer)
+        Ok(answer.map(|body| UnsyncBoxBody::new(Lively::new(body))))
     }
 
     fn pause_before_watch(&self) -> Duration {
@@ -139,8 +149,8 @@ impl Guard {
     async fn pass(&self, server: &ApiServer, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         let answer = overload::send(server.clone(), request).await;
         match &answer {
-            Ok(answer) if !answer.status().is_server_error() => self.continuity.reached(),
-            Ok(_) | Err(_) => self.continuity.missed(),
+            Ok(_) => self.continuity.reached(),
+            Err(_) => self.continuity.missed(),
         }
         answer
     }
@@ -149,6 +159,31 @@ impl Guard {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").finish_non_exhaustive()
+    }
+}
+
+/// The body of a watch, which ends after a silence.
+struct Lively {
+    inner: AnswerBody,
+    silence: Pin<Box<Sleep>>,
+}
+
+impl Lively {
+    fn new(inner: AnswerBody) -> Self {
+        Self { inner, silence: Box::pin(sleep(SILENCE)) }
+    }
+}
+
+impl HttpBody for Lively {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
+            self.silence.as_mut().reset(Instant::now() + SILENCE);
+            return Poll::Ready(frame);
+        }
+        self.silence.as_mut().poll(context).map(|()| None)
     }
 }
 

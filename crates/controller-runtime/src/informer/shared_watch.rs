@@ -20,7 +20,7 @@ use super::collection::Collection;
 use super::guard::Guard;
 use super::intake::Sink;
 use super::raw::Raw;
-use super::trouble::{self, Trouble};
+use super::trouble::Trouble;
 use crate::continuity::Continuity;
 use crate::jitter::random;
 use crate::kube_client::ApiServer;
@@ -193,7 +193,7 @@ impl Keeper {
                         () = sleep(pause) => {}
                         Ok(()) = self.wanted.changed() => return,
                     }
-                    if !trouble::keeps_position(&error) {
+                    if !self.trouble.keeps_position(&error) {
                         return;
                     }
                 }

@@ -14,8 +14,13 @@ use super::guard::IsSetBack;
 #[derive(Default)]
 pub(super) struct Trouble {
     told: Option<String>,
+    /// Refusals since the last time that all was well.
+    refusals: u32,
     backoff: DefaultBackoff,
 }
+
+/// After so many refusals of a watch the collection is listed again: lists may be allowed where watches are not.
+const PATIENCE: u32 = 2;
 
 impl Trouble {
     /// Whether something was told that is not over.
@@ -26,6 +31,7 @@ impl Trouble {
     /// The watch yields something, or has been open for a while. A list alone is no reason to believe that all is well: it
     /// would be made again and again, without pause, if each watch after it failed.
     pub(super) fn is_over(&mut self, collection: &Collection) {
+        self.refusals = 0;
         if self.told.take().is_some() {
             tracing::info!("{collection} can be watched again");
             self.backoff.reset();
@@ -41,13 +47,28 @@ impl Trouble {
             tracing::warn!("{text}");
             self.told = Some(text);
         }
+        self.refusals += u32::from(is_refusal_of_a_watch(error));
         self.backoff.next().unwrap_or_default()
+    }
+
+    /// Whether the watch goes on from its position after the failure that was met last. Else the watcher begins anew, with a
+    /// list: what cannot be read now may be what came after the position, and going on from it could end here for ever.
+    pub(super) fn keeps_position(&self, error: &Error) -> bool {
+        self.refusals < PATIENCE && is_passing(error)
     }
 }
 
-/// Whether the position of the watch is still good after a failure. Else the watcher begins anew, with a list: what cannot
-/// be read now may be what came after the position, and going on from it could end here for ever.
-pub(super) fn keeps_position(error: &Error) -> bool {
+/// Not knowing who asks, and an overload, say nothing of the watch.
+fn is_refusal_of_a_watch(error: &Error) -> bool {
+    let status = match error {
+        Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchFailed(kube::Error::Api(status)) => status,
+        Error::WatchError(status) => status,
+        _ => return false,
+    };
+    !matches!(status.code, 401 | 429)
+}
+
+fn is_passing(error: &Error) -> bool {
     match error {
         Error::InitialListFailed(_) | Error::NoResourceVersion => true, // the watcher lists again by itself
         Error::WatchError(status) => may_pass(status),
@@ -129,11 +150,11 @@ mod tests {
             (504, true),
         ];
         for (code, keeps) in table {
-            assert_eq!(keeps_position(&refused(code, "", "")), keeps, "{code}");
+            assert_eq!(is_passing(&refused(code, "", "")), keeps, "{code}");
         }
         for lost in [refused(500, "Expired", ""), refused(504, "Timeout", "Too large resource version: 12, current: 3")]
         {
-            assert!(!keeps_position(&lost), "{lost}");
+            assert!(!is_passing(&lost), "{lost}");
         }
     }
 }
