@@ -12,3 +12,4 @@ mod link;
 mod reclaim;
 mod slow_api;
 mod store;
+mod streamed_lists;
