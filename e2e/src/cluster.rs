@@ -61,6 +61,8 @@ struct Extras {
     audit: bool,
     /// Scheduler, controllers and rights that pods on nodes need.
     nodes: bool,
+    /// The store does not say how far a watch has come.
+    without_progress: bool,
 }
 
 /// Files of the cluster that its clients need.
@@ -85,7 +87,7 @@ impl Cluster {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_for_nodes() -> Result<Self> {
-        Self::attempt(Extras { nodes: true, audit: true }).await
+        Self::attempt(Extras { nodes: true, audit: true, ..Extras::default() }).await
     }
 
     /// One whose API server writes down what service accounts ask of it.
@@ -93,7 +95,15 @@ impl Cluster {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_with_audit() -> Result<Self> {
-        Self::attempt(Extras { audit: true, nodes: false }).await
+        Self::attempt(Extras { audit: true, ..Extras::default() }).await
+    }
+
+    /// One with an etcd that is older than what an API server needs to stream lists.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with_old_etcd() -> Result<Self> {
+        Self::attempt(Extras { without_progress: true, ..Extras::default() }).await
     }
 
     async fn attempt(extras: Extras) -> Result<Self> {

@@ -2,10 +2,12 @@
 
 use std::{fmt::Debug, future::Future, time::Duration};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use kube::{Api, Resource};
+use kube_runtime::wait::await_condition;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
@@ -48,14 +50,10 @@ pub async fn object<K>(
     condition: impl Fn(&K) -> bool,
 ) -> Result<K>
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let mut last = None;
-    let found = eventually(what, bound, async || {
-        last = api.get_opt(name).await?;
-        Ok(last.clone().filter(&condition))
-    });
-    found.await.map_err(|error| error.context(format!("{name} is {last:#?}")))
+    let reached = |object: Option<&K>| object.is_some_and(&condition);
+    watched(api, name, what, bound, reached).await?.with_context(|| format!("{name} is gone"))
 }
 
 /// Waits until an object is gone.
@@ -64,15 +62,45 @@ where
 /// After `bound`, with the object as it was last seen.
 pub async fn gone<K>(api: &Api<K>, name: &str, bound: Duration) -> Result<()>
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let mut last = None;
-    let what = format!("{name} to be gone");
-    let found = eventually(&what, bound, async || {
-        last = api.get_opt(name).await?;
-        Ok(last.is_none().then_some(()))
-    });
-    found.await.map_err(|error| error.context(format!("{name} is {last:#?}")))
+    watched(api, name, &format!("{name} to be gone"), bound, |object: Option<&K>| object.is_none()).await.map(drop)
+}
+
+/// Watches an object until it is as `condition` wants it, or gone if that is wanted. A watch that fails is begun anew: the API
+/// server may be restarted meanwhile.
+async fn watched<K>(
+    api: &Api<K>,
+    name: &str,
+    what: &str,
+    bound: Duration,
+    condition: impl Fn(Option<&K>) -> bool,
+) -> Result<Option<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let last = Mutex::new(None);
+    let noted = |object: Option<&K>| {
+        *last.lock() = object.cloned();
+        condition(object)
+    };
+    let mut failure = None;
+    let found = async {
+        loop {
+            // Boxed: it is large, and awaited everywhere.
+            match Box::pin(await_condition(api.clone(), name, noted)).await {
+                Ok(found) => return found,
+                Err(error) => failure = Some(error),
+            }
+            sleep(BETWEEN_LOOKS).await;
+        }
+    };
+    if let Ok(found) = timeout(bound, found).await {
+        return Ok(found);
+    }
+    let waited = format!("waited {bound:?} in vain for {what}");
+    let error = failure.map_or_else(|| anyhow!("{waited}"), |error| anyhow!(error).context(waited.clone()));
+    Err(error.context(format!("{name} is {:#?}", last.into_inner())))
 }
 
 /// Makes sure that a condition holds for a whole time, for what must not happen.

@@ -204,17 +204,15 @@ impl Created {
     /// After two minutes, with its events.
     pub async fn restarted(&self, times: i32) -> Result<()> {
         let what = format!("{} to run again", self.name);
-        let restarted = eventually(&what, PATIENCE, async || {
-            let status = self.api.get(&self.name).await?.status.unwrap_or_default();
-            let container = status.container_statuses.and_then(|containers| containers.into_iter().next());
-            let runs = |container: &v1::ContainerStatus| {
+        let runs = |pod: &v1::Pod| {
+            let mut containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+            containers.next().is_some_and(|container| {
                 container.restart_count >= times
                     && container.state.as_ref().is_some_and(|state| state.running.is_some())
-            };
-            Ok(container.filter(runs).map(drop))
-        });
-        match restarted.await {
-            Ok(()) => Ok(()),
+            })
+        };
+        match eventually::object(&self.api, &self.name, &what, PATIENCE, runs).await {
+            Ok(_) => Ok(()),
             Err(error) => Err(error.context(self.story().await)),
         }
     }
@@ -222,18 +220,13 @@ impl Created {
     /// Waits for a phase, or for the other end.
     async fn phase(&self, wanted: &str) -> Result<()> {
         let what = format!("the pod to be {wanted}");
-        let mut pod = None;
-        let reached = eventually(&what, PATIENCE, async || {
-            let found = self.api.get(&self.name).await?;
-            let phase = found.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
-            pod = Some(found);
-            let ended = ["Succeeded", "Failed"].contains(&phase.as_str());
-            Ok((phase == wanted || ended).then_some(phase))
-        });
-        let reached = match reached.await {
-            Ok(reached) => reached,
+        let phase = |pod: &v1::Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+        let ends = |pod: &v1::Pod| [wanted, "Succeeded", "Failed"].contains(&&*phase(pod));
+        let pod = match eventually::object(&self.api, &self.name, &what, PATIENCE, ends).await {
+            Ok(pod) => pod,
             Err(error) => return Err(error.context(self.story().await)),
         };
+        let reached = phase(&pod);
         ensure!(reached == wanted, "{} is {reached}, not {wanted}: {:#?}\n{}", self.name, pod, self.story().await);
         Ok(())
     }

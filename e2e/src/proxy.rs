@@ -302,6 +302,10 @@ async fn exchange(request: http::Request<Incoming>, state: Arc<State>) -> Result
             state.note_answer(number, code);
             return refusal(code, retry_after);
         }
+        Some(Fault::AnswerInStream { code }) => {
+            state.note_answer(number, 200);
+            return made_up(Response::builder(), &json!({ "type": "ERROR", "object": status(code) }));
+        }
         Some(Fault::Hold) => {
             if let Some(hit) = fault {
                 state.rules.over(hit).await;
@@ -346,17 +350,30 @@ fn reply(answer: Response<Body>, asked: Request, state: &Arc<State>) -> Reply {
     answer.map(|body| Answer::new(body, asked, Arc::clone(state)).map_err(Error::from).boxed_unsync())
 }
 
-/// An answer as the API server makes it when it has too much to do.
+/// An answer as the API server makes it when it cannot or will not.
 fn refusal(code: u16, retry_after: Option<u32>) -> Result<Reply, Error> {
-    let reason = if code == 429 { "TooManyRequests" } else { "InternalError" };
-    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "refused by the proxy of this test", "reason": reason, "code": code });
     let mut response = Response::builder().status(StatusCode::from_u16(code)?);
-    response = response.header(header::CONTENT_TYPE, "application/json");
     if let Some(seconds) = retry_after {
         response = response.header(header::RETRY_AFTER, seconds);
     }
-    let body = Full::new(Bytes::from(status.to_string()));
+    made_up(response, &status(code))
+}
+
+fn status(code: u16) -> Value {
+    let reason = match code {
+        404 => "NotFound",
+        406 => "NotAcceptable",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        _ => "InternalError",
+    };
+    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "refused by the proxy of this test", "reason": reason, "code": code })
+}
+
+fn made_up(response: http::response::Builder, body: &Value) -> Result<Reply, Error> {
+    let body = Full::new(Bytes::from(format!("{body}\n")));
+    let response = response.header(header::CONTENT_TYPE, "application/json");
     Ok(response.body(body.map_err(|never| match never {}).boxed_unsync())?)
 }
 

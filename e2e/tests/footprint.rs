@@ -3,6 +3,8 @@
 //! The figures beside Go's are those of `make bench-idle` and `make bench-memory`; here they have bounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::HashSet;
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,9 +12,15 @@ use e2e::sidecar::{Role, Settings};
 use e2e::{
     Cluster, Driver, Footprint, MemoryLimit, Population, Program, Sidecar, binary::release_bin, eventually, population,
 };
+use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::PersistentVolume;
-use kube::{Api, Client, api::ListParams};
+use kube::{Api, ResourceExt as _, core::PartialObjectMeta};
+use kube_runtime::{
+    WatchStreamExt as _,
+    watcher::{self, watcher},
+};
 use tokio::sync::{Mutex, OnceCell};
+use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 const BURST_PATIENCE: Duration = Duration::from_mins(5);
@@ -93,12 +101,6 @@ impl Scene {
     }
 }
 
-/// Number of volumes in the cluster.
-async fn volumes(client: &Client) -> Result<usize> {
-    let page = Api::<PersistentVolume>::all(client.clone()).list(&ListParams::default().limit(1)).await?;
-    Ok(page.items.len() + usize::try_from(page.metadata.remaining_item_count.unwrap_or(0))?)
-}
-
 fn within(footprint: Footprint, peak: u64, anonymous: u64) -> Result<()> {
     let fits = footprint.peak <= peak && footprint.anonymous <= anonymous;
     ensure!(fits, "{footprint:?}; allowed are {peak} bytes at the peak and {anonymous} of anonymous memory");
@@ -146,11 +148,17 @@ async fn c4_a_burst_of_claims_does_not_need_more_than_a_small_container() -> Res
         limit.apply(leader.pid())?;
     }
     population::create_waiting_claims(&client, &scene.namespace, driver.name(), BURST).await?;
-    let made = eventually("a volume for each claim", BURST_PATIENCE, async || {
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        Ok((volumes(&client).await? >= BURST).then_some(()))
+    let volumes: Api<PartialObjectMeta<PersistentVolume>> = Api::all(client);
+    let mut changed = pin!(watcher(volumes, watcher::Config::default()).default_backoff().touched_objects());
+    let mut seen = HashSet::new();
+    let made = timeout(BURST_PATIENCE, async {
+        while seen.len() < BURST {
+            if let Some(Ok(volume)) = changed.next().await {
+                seen.insert(volume.name_any());
+            }
+        }
     });
-    made.await.with_context(|| leader.process().tail())?;
+    made.await.context("not a volume for each claim").with_context(|| leader.process().tail())?;
     assert_eq!(leader.process().exit_code()?, None, "it was never killed");
     within(Footprint::of(leader.pid())?, BURST_PEAK, BURST_PEAK)
 }

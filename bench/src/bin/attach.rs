@@ -11,8 +11,8 @@ use e2e::sidecar::Role;
 use e2e::{Cluster, Footprint};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, ResourceExt as _};
+use kube_runtime::watcher::{self, Event, watcher};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -135,14 +135,16 @@ async fn fresh_ones(scene: &AttachScene, watch: &mut Watch) -> Result<Vec<Option
 
 /// When which attachment was first seen attached.
 struct Watch {
-    events: stream::BoxStream<'static, kube::Result<WatchEvent<VolumeAttachment>>>,
+    events: stream::BoxStream<'static, watcher::Result<Event<VolumeAttachment>>>,
     attached: HashMap<String, Instant>,
 }
 
 impl Watch {
+    /// Returns when it has seen what there is.
     async fn start(scene: &AttachScene) -> Result<Self> {
         let attachments: Api<VolumeAttachment> = scene.attachments();
-        let events = attachments.watch(&WatchParams::default().timeout(290), "0").await?.boxed();
+        let mut events = watcher(attachments, watcher::Config::default()).boxed();
+        while !matches!(events.next().await.context("the watch has ended")??, Event::InitDone) {}
         Ok(Self { events, attached: HashMap::new() })
     }
 
@@ -151,12 +153,11 @@ impl Watch {
         while self.attached.len() < count {
             let Ok(event) = timeout_at(deadline, self.events.next()).await else { return Ok(()) };
             match event.context("the watch has ended")?? {
-                WatchEvent::Added(object) | WatchEvent::Modified(object)
+                Event::Apply(object) | Event::InitApply(object)
                     if object.status.as_ref().is_some_and(|status| status.attached) =>
                 {
                     self.attached.entry(object.name_any()).or_insert_with(Instant::now);
                 }
-                WatchEvent::Error(error) => return Err(anyhow::anyhow!("the watch has failed: {error:?}")),
                 _ => {}
             }
         }

@@ -14,7 +14,7 @@ use crate::{
     kubeconfig::{self, Credentials},
     ports::Port,
     process::Program,
-    programs::{self, ETCD, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, node::KUBE_SCHEDULER},
+    programs::{self, ETCD, ETCD_WITHOUT_PROGRESS, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, node::KUBE_SCHEDULER},
 };
 
 /// What the tests and the demo need: claims bound to volumes, objects in use kept, namespaces emptied.
@@ -41,7 +41,8 @@ pub(super) async fn start(extras: Extras) -> Result<Cluster> {
     };
     kubeconfig::write(&admin, &api.address(), &certificates.authority.file, &credentials)?;
 
-    let etcd = etcd(directory.path(), store, store_peers).await?;
+    let program = if extras.without_progress { &ETCD_WITHOUT_PROGRESS } else { &ETCD };
+    let etcd = etcd(programs::ensured(program).await?, directory.path(), store, store_peers);
     let mut etcd = Component::new(etcd, Readiness::Immediate);
     let mut apiserver = apiserver(directory.path(), store, api, &certificates).await?;
     if extras.nodes {
@@ -93,16 +94,16 @@ pub(super) fn etcd_data(directory: &Path) -> PathBuf {
     directory.join("etcd")
 }
 
-async fn etcd(directory: &Path, clients: &Port, peers: &Port) -> Result<Program> {
+fn etcd(program: PathBuf, directory: &Path, clients: &Port, peers: &Port) -> Program {
     let (clients, peers) = (format!("http://{}", clients.address()), format!("http://{}", peers.address()));
     let data = etcd_data(directory);
-    Ok(Program::new("etcd", programs::ensured(&ETCD).await?, directory)
+    Program::new("etcd", program, directory)
         .argument("--data-dir")
         .argument(data)
         .arguments(["--unsafe-no-fsync", "--log-level=warn"])
         .arguments(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
         .arguments(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
-        .argument(format!("--initial-cluster=default={peers}")))
+        .argument(format!("--initial-cluster=default={peers}"))
 }
 
 async fn apiserver(directory: &Path, store: &Port, api: &Port, certificates: &Certificates) -> Result<Program> {

@@ -24,6 +24,11 @@ pub enum Fault {
         /// Seconds.
         retry_after: Option<u32>,
     },
+    /// It is not forwarded; the answer is a stream whose first event is an error of this code.
+    AnswerInStream {
+        /// Code of the `Status`.
+        code: u16,
+    },
     /// Its connection is closed instead of forwarding it.
     Cut,
     /// It is forwarded, and its connection is closed instead of answering.
@@ -35,22 +40,27 @@ pub enum Fault {
 pub struct On {
     verb: Option<&'static str>,
     resource: Option<&'static str>,
+    watch_list: Option<bool>,
 }
 
 impl On {
+    /// Watches that are to begin with all objects, of whatever resource.
+    pub const WATCH_LISTS: Self = Self { verb: None, resource: None, watch_list: Some(true) };
+
     /// Those with a verb for a resource, `create persistentvolumes` for example.
     pub const fn only(verb: &'static str, resource: &'static str) -> Self {
-        Self { verb: Some(verb), resource: Some(resource) }
+        Self { verb: Some(verb), resource: Some(resource), watch_list: None }
     }
 
     /// Those with any verb for a resource.
     pub const fn resource(resource: &'static str) -> Self {
-        Self { verb: None, resource: Some(resource) }
+        Self { verb: None, resource: Some(resource), watch_list: None }
     }
 
     fn matches(&self, request: &Request) -> bool {
         self.verb.is_none_or(|verb| verb == request.verb)
             && self.resource.is_none_or(|resource| resource == request.resource)
+            && self.watch_list.is_none_or(|watch_list| watch_list == request.watch_list)
     }
 }
 

@@ -13,3 +13,4 @@ mod reclaim;
 mod set_back;
 mod slow_api;
 mod store;
+mod streamed_lists;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use e2e::{Pod, Site, eventually, scene::PATIENCE};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use kube::ResourceExt as _;
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use crate::csi_node::{ABSENT, Entry, is_served};
@@ -59,8 +59,9 @@ async fn a_pod_uses_volumes_of_two_drivers_and_each_sidecar_serves_its_own() -> 
     pod.delete().await?;
     one.detached(&volumes[0], PATIENCE).await?;
     let what = "the volume to be waiting for its attacher";
-    let waiting = async || Ok(attachment(&other, &volumes[1]).await?.metadata.deletion_timestamp.map(drop));
-    eventually(what, PATIENCE, waiting).await?;
+    let name = attachment(&other, &volumes[1]).await?.name_any();
+    let deleted = |attachment: &VolumeAttachment| attachment.metadata.deletion_timestamp.is_some();
+    eventually::object(&Api::all(other.client.clone()), &name, what, PATIENCE, deleted).await?;
     assert_eq!(other.codes("ControllerUnpublishVolume")?, [""; 0]);
     let first_attacher = other.attacher().unwrap().pid();
     other.kill_attacher().await?;

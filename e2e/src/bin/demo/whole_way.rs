@@ -87,11 +87,9 @@ async fn end(timeline: &Timeline, site: &mut Site) -> Result<()> {
     timeline.end("csi-attacher", site.attacher()).await?;
     site.stop_registrar().await?;
     let nodes: Api<CSINode> = Api::all(site.client.clone());
-    let dropped = eventually("the kubelet to drop the driver", PATIENCE, async || {
-        let drivers = nodes.get(site.node().name()).await?.spec.drivers;
-        Ok(drivers.iter().all(|driver| driver.name != site.driver.name()).then_some(()))
-    });
-    dropped.await?;
+    let dropped = |node: &CSINode| node.spec.drivers.iter().all(|driver| driver.name != site.driver.name());
+    let (what, node) = ("the kubelet to drop the driver", site.node().name());
+    eventually::object(&nodes, node, what, PATIENCE, dropped).await?;
     timeline.say("csi-node-driver-registrar took its socket away, and the kubelet has dropped the driver");
     Ok(())
 }
