@@ -17,10 +17,10 @@ demo: programs ## A claim becomes a volume on a real control plane, and goes awa
 test: test-fast test-cluster ## All tests
 
 test-fast: ## All tests that need no cluster
-	$(CARGO) test --workspace --exclude e2e
+	$(CARGO) test --no-fail-fast --workspace --exclude e2e
 
 test-cluster: programs release cluster-programs ## The tests on a real control plane
-	$(CARGO) test -p e2e
+	$(CARGO) test --no-fail-fast -p e2e
 
 lint: ## Formatting, spelling, clippy, documentation, licences
 	$(CARGO) fmt --all --check

@@ -201,7 +201,7 @@ impl Watch {
         }
         match &entry.what {
             What::Bookmark if self.bookmarks && entry.revision > self.bookmarks_from => {
-                self.add_bookmark(entry.revision, false)
+                self.add_bookmark(entry.revision, false);
             }
             What::Put { collection, old, new } if *collection == self.collection => {
                 let before = old.as_ref().is_some_and(|old| self.sees(old));

@@ -60,12 +60,12 @@ impl Trouble {
 
 /// Not knowing who asks, and an overload, say nothing of the watch.
 fn is_refusal_of_a_watch(error: &Error) -> bool {
-    let status = match error {
-        Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchFailed(kube::Error::Api(status)) => status,
-        Error::WatchError(status) => status,
-        _ => return false,
-    };
-    !matches!(status.code, 401 | 429)
+    match error {
+        Error::WatchStartFailed(kube::Error::Api(status))
+        | Error::WatchFailed(kube::Error::Api(status))
+        | Error::WatchError(status) => !matches!(status.code, 401 | 429),
+        _ => false,
+    }
 }
 
 fn is_passing(error: &Error) -> bool {
