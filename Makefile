@@ -6,7 +6,7 @@ PROGRAMS := $(SIDECARS) -p local-driver -p e2e
 STATIC := $(shell uname -m)-unknown-linux-musl
 STATIC_GLIBC := $(shell uname -m)-unknown-linux-gnu
 
-.PHONY: help demo test test-fast test-cluster lint fmt release bench-attach bench-capacity bench-idle bench-memory function-order programs cluster-programs
+.PHONY: help demo test test-fast test-cluster lint fmt release bench-attach bench-capacity bench-handover bench-idle bench-memory function-order programs cluster-programs
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ bench-attach: programs release cluster-programs ## A thousand volumes attached, 
 
 bench-capacity: programs release cluster-programs ## 4,000 storage capacities, beside the Go provisioner (SEGMENTS, POLL and ROUNDS may be set)
 	@$(CARGO) run --quiet -p bench --bin bench-capacity
+
+bench-handover: programs release cluster-programs ## A standby, and how soon it works once the leader ends, beside the Go ones (as root; VOLUMES may be set)
+	@$(CARGO) run --quiet -p bench --bin bench-handover
 
 bench-idle: programs release cluster-programs ## Memory and start of an idle provisioner, beside the Go one
 	@$(CARGO) run --quiet -p bench --bin bench-idle
