@@ -27,7 +27,7 @@ use crate::kube_client::ApiServer;
 use crate::tasks::Tasks;
 
 /// Objects per page of a list. The memory that a list takes while it is read follows this.
-const PAGE: u32 = 500;
+const PAGE: u32 = 100;
 /// The server is asked to end each watch after two and a half to five minutes: then it is asked for its version, and
 /// watches spread over its replicas. A watch that outlives this by 5 s is taken for dead.
 const SHORTEST_WATCH: Duration = Duration::from_secs(150);

@@ -20,7 +20,7 @@ async fn a_large_collection_is_listed_in_pages() {
     let rig = Rig::over(server, None);
     rig.sync().await;
     assert_eq!(rig.informer.len(), 1100);
-    rig.until("the watch", |rig| rig.requests() == (3, 1)).await;
+    rig.until("the watch", |rig| rig.requests() == (11, 1)).await;
 }
 
 #[tokio::test(start_paused = true)]
