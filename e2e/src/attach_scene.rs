@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -95,11 +95,25 @@ impl AttachScene {
     /// # Errors
     /// When the API server refuses it.
     pub async fn add_node(&self, node: &str, node_id: &str) -> Result<()> {
-        let drivers = json!([{ "name": self.driver.name(), "nodeID": node_id, "topologyKeys": [] }]);
-        let object = json!({ "metadata": { "name": self.name(node) }, "spec": { "drivers": drivers } });
+        let object = json!({ "metadata": { "name": self.name(node) }, "spec": self.with_driver(node_id) });
         let created = self.nodes().create(&PostParams::default(), &serde_json::from_value(object)?).await;
         created.with_context(|| format!("cannot create the CSINode {node}"))?;
         Ok(())
+    }
+
+    /// Registers the driver on a node whose CSINode is there without it.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn register(&self, node: &str, node_id: &str) -> Result<()> {
+        let patch = Patch::Merge(json!({ "spec": self.with_driver(node_id) }));
+        let patched = self.nodes().patch(&self.name(node), &PatchParams::default(), &patch).await;
+        patched.with_context(|| format!("cannot register the driver on {node}"))?;
+        Ok(())
+    }
+
+    fn with_driver(&self, node_id: &str) -> Value {
+        json!({ "drivers": [{ "name": self.driver.name(), "nodeID": node_id, "topologyKeys": [] }] })
     }
 
     /// Takes the CSINode away, as when a node leaves the cluster.

@@ -141,6 +141,11 @@ impl Life<'_> {
     /// What happens while it is attached.
     async fn meanwhile(&mut self, scene: &AttachScene) -> Result<()> {
         let name = self.scenario.name;
+        if self.scenario.course.disturbs() {
+            // The Go attacher may attach once more what it has just attached, and would find what is changed now: it has done that
+            // first.
+            fence(scene).await?;
+        }
         match self.scenario.course {
             Course::VolumeFirst | Course::TwoNodes => {
                 scene.volumes().delete(&scene.name(name), &DeleteParams::default()).await?;
@@ -159,7 +164,7 @@ impl Life<'_> {
                 scene.attachments().patch(&scene.name(name), &PatchParams::default(), &patch).await?;
             }
             Course::Lost => {
-                self.lose(scene).await?;
+                scene.calls.unpublish(&self.handle, &node_id(name)).await?;
                 eventually("the volume to be published again", PATIENCE, async || {
                     Ok((!scene.published_to(&self.handle)?.is_empty()).then_some(()))
                 })
@@ -172,18 +177,11 @@ impl Life<'_> {
                 .await?;
                 fence(scene).await?;
             }
-            Course::LostUnseen => self.lose(scene).await?,
+            Course::LostUnseen => scene.calls.unpublish(&self.handle, &node_id(name)).await?,
             _ => {}
         }
         self.see("published", json!(scene.published_to(&self.handle)?));
         Ok(())
-    }
-
-    /// The backend loses the publication. The Go attacher may publish what it has just attached once more, which would look as
-    /// if it had noticed the loss: it has done that first.
-    async fn lose(&self, scene: &AttachScene) -> Result<()> {
-        fence(scene).await?;
-        scene.calls.unpublish(&self.handle, &node_id(self.scenario.name)).await
     }
 
     async fn cure(&self, scene: &AttachScene, missing: Missing) -> Result<()> {
@@ -194,10 +192,7 @@ impl Life<'_> {
                 self.available(scene).await
             }
             Missing::Node => scene.add_node(name, &node_id(name)).await,
-            Missing::DriverOnNode => {
-                scene.remove_node(name).await?;
-                scene.add_node(name, &node_id(name)).await
-            }
+            Missing::DriverOnNode => scene.register(name, &node_id(name)).await,
             Missing::Secret => add_secret(scene, name, &json!({ "password": "canary" })).await,
         }
     }

@@ -62,6 +62,22 @@ pub(super) enum Course {
     LostUnseen,
 }
 
+impl Course {
+    /// Whether something changes while it is attached that an attach looks at or undoes.
+    pub(super) fn disturbs(self) -> bool {
+        matches!(
+            self,
+            Self::VolumeFirst
+                | Self::NodeGone
+                | Self::NodeReturned
+                | Self::Forced
+                | Self::TwoNodes
+                | Self::Lost
+                | Self::LostUnseen
+        )
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Volume,

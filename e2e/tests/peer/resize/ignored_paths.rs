@@ -21,5 +21,5 @@ pub(super) const RULES: &[Rule] = &[
     differ("nothing/volume", "/requests/patch persistentvolumes", IMPOSSIBLE),
     less("/calls/*/count", ONE_EACH),
     less("/requests/*/count", ONE_EACH),
-    lacks("/requests/*/codes/*", "409", "one at a time works on a claim"),
+    lacks("*/*", "/requests/*/codes/*", "409", "one at a time works on a claim"),
 ];
