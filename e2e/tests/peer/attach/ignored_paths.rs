@@ -1,6 +1,6 @@
 //! Where the two attachers may differ, and why. Anything else fails, and so does a line that nothing needs.
 
-use crate::differences::{Rule, differ, lacks, less, vary};
+use crate::differences::{PAGES, Rule, differ, lacks, less, vary};
 
 const COUNTER: &str = "counter of the cluster";
 const UID: &str = "the object's own";
@@ -25,6 +25,9 @@ pub(super) const RULES: &[Rule] = &[
     lacks("*/*", "/requests/*/codes/*", "404", GONE),
     less("/calls/ControllerPublishVolume/count", ONE_EACH),
     less("/requests/*/count", ONE_EACH),
+    differ("*/process", "/requests/list volumeattachments", PAGES),
+    differ("*/process", "/requests/list persistentvolumes", PAGES),
+    differ("*/process", "/requests/list csinodes", PAGES),
     differ("*/*", "/requests/get persistentvolumes", LOOK),
     differ("listing/lost", "/requests/get volumeattachments", LOOK),
     differ("refused/*", "/requests/*/bodies/*/status/attachError/message", CURE),

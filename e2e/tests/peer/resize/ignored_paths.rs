@@ -1,6 +1,6 @@
 //! Where the two resizers may differ, and why. Anything else fails, and so does a line that nothing needs.
 
-use crate::differences::{Rule, differ, lacks, less};
+use crate::differences::{PAGES, Rule, differ, lacks, less};
 
 const LIVE: &str = "the one volume is read when its claim is to grow, and volumes are not watched";
 const NO_PODS: &str = "pods are watched when the driver has said that a volume is in use, and not before";
@@ -16,6 +16,8 @@ pub(super) const RULES: &[Rule] = &[
     differ("*/process", "/requests/watch persistentvolumes", LIVE),
     differ("*/process", "/requests/watch pods", NO_PODS),
     differ("in-use/process", "/requests/list pods", LOOKS_ONCE),
+    differ("*/process", "/requests/list persistentvolumeclaims", PAGES),
+    differ("*/process", "/requests/list volumeattributesclasses", PAGES),
     differ("forbidden/kept", "/events/Warning VolumeResizeFailed/texts/0", CURE),
     differ("nothing/volume", "/events/Warning VolumeResizeFailed/texts/0", CURE),
     differ("nothing/volume", "/requests/patch persistentvolumes", IMPOSSIBLE),

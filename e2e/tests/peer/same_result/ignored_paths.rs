@@ -1,6 +1,6 @@
 //! Where the two provisioners may differ, and why. Anything else fails, and so does a line that nothing needs.
 
-use crate::differences::{Rule, differ, less, vary};
+use crate::differences::{PAGES, Rule, differ, less, vary};
 
 const TIME: &str = "time of the run";
 const COUNTER: &str = "counter of the cluster";
@@ -76,6 +76,12 @@ pub(super) const RULES: &[Rule] = &[
     differ("copies/process", "/sources/block-source/1", RELEASED),
     differ("*/process", "/requests/watch volumesnapshots", NO_SNAPSHOT_CACHE),
     differ("*/process", "/requests/list volumeattachments", DETACHED_FIRST),
+    differ("*/process", "/requests/list persistentvolumeclaims", PAGES),
+    differ("*/process", "/requests/list persistentvolumes", PAGES),
+    differ("*/process", "/requests/list storageclasses", PAGES),
+    differ("*/process", "/requests/list csinodes", PAGES),
+    differ("*/process", "/requests/list nodes", PAGES),
+    differ("*/process", "/requests/list referencegrants", PAGES),
     differ("*/process", "/requests/watch volumeattachments", DETACHED_FIRST),
     differ("copies-across/process", "/sources/far-source/1", RELEASED),
     vary("copies-across/process", "/sources/far-snapshot/0", RELEASED),
