@@ -1,9 +1,8 @@
 //! Whether what a term has learnt from the API server still holds.
 //!
-//! A term works on caches that its own lists have filled. They hold nothing any more once the server's data was put back
-//! to an earlier state (etcd restored without a revision bump: versions are given out a second time), so that ends every
-//! term. After a long outage it cannot be told from the version any more whether the server was set back meanwhile: without
-//! leader election, where no lease runs out, the term ends as soon as the server is back.
+//! A term works on caches filled by its own lists. Once the server's data is put back to an earlier state (etcd restored
+//! without a revision bump, so that versions are issued twice) they are wrong, and every term ends. After a long outage
+//! versions cannot show whether that happened: a term without leader election ends when the server answers again.
 
 use std::time::Duration;
 
@@ -49,7 +48,7 @@ struct State {
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Contact {
-    /// No request was answered yet in this term: there is nothing to forget.
+    /// No request of this process was answered yet: there is nothing to forget.
     #[default]
     None,
     Good,
@@ -69,8 +68,8 @@ impl Continuity {
     /// When the registry has such a metric already.
     pub fn register(longest_outage: Duration, registry: &Registry) -> Result<Self, prometheus::Error> {
         let name = "csi_sidecar_api_server_interruptions_total";
-        let help = "Times that everything learnt from the API server was forgotten, because it was set back to an \
-                    earlier state (reason set_back) or, without leader election, was out of reach (reason outage).";
+        let help = "Interruptions of the API server that its watches noticed: it was set back to an earlier state \
+                    (reason set_back, once per watch), or did not answer for ten seconds or more (reason outage).";
         let interruptions = IntCounterVec::new(Opts::new(name, help), &["reason"])?;
         for reason in ["set_back", "outage"] {
             interruptions.with_label_values(&[reason]);
@@ -110,7 +109,7 @@ impl Continuity {
     }
 
     /// The server's version is `live`, after `seen`.
-    pub(crate) fn set_back(&self, seen: u64, live: u64) {
+    pub(crate) fn report_set_back(&self, seen: u64, live: u64) {
         self.count("set_back");
         self.state.send_modify(|state| {
             state.set_backs = (state.set_backs.0 + 1, Some(Interruption::SetBack { seen, live }));
@@ -118,12 +117,12 @@ impl Continuity {
     }
 
     /// Resolves when the server is set back after this call.
-    pub(crate) fn set_back_later(&self) -> impl Future<Output = Interruption> + use<> {
+    pub(crate) fn next_set_back(&self) -> impl Future<Output = Interruption> + use<> {
         self.later(|state| state.set_backs)
     }
 
     /// Resolves when the server is back after a long outage that ends after this call.
-    pub(crate) fn out_of_reach_later(&self) -> impl Future<Output = Interruption> + use<> {
+    pub(crate) fn next_outage(&self) -> impl Future<Output = Interruption> + use<> {
         self.later(|state| state.outages)
     }
 
@@ -156,7 +155,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_outage_is_told_when_it_is_over_and_counts_from_its_first_failure() {
         let continuity = Continuity::new(LIMIT);
-        let outage = continuity.out_of_reach_later();
+        let outage = continuity.next_outage();
         tokio::pin!(outage);
         let short = [
             (Continuity::missed as fn(&Continuity), LIMIT * 9), // nothing was learnt yet
@@ -174,7 +173,7 @@ mod tests {
         assert!(matches!(outage.await, Interruption::Outage(time) if time >= LIMIT * 9));
         continuity.missed();
         advance(LIMIT).await;
-        let later = continuity.out_of_reach_later();
+        let later = continuity.next_outage();
         continuity.reached();
         assert_eq!(later.await, Interruption::Outage(LIMIT));
     }
@@ -182,10 +181,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_set_back_ends_the_terms_that_had_begun_and_no_later_one() {
         let continuity = Continuity::new(LIMIT);
-        let (first, second) = (continuity.set_back_later(), continuity.set_back_later());
-        continuity.set_back(9, 4);
+        let (first, second) = (continuity.next_set_back(), continuity.next_set_back());
+        continuity.report_set_back(9, 4);
         let set_back = Interruption::SetBack { seen: 9, live: 4 };
         assert_eq!((first.await, second.await), (set_back, set_back));
-        assert!(timeout(LIMIT, continuity.set_back_later()).await.is_err());
+        assert!(timeout(LIMIT, continuity.next_set_back()).await.is_err());
     }
 }

@@ -1,9 +1,9 @@
 //! Caches of the objects that a term works on, kept current by watches.
 //!
 //! The flow: a term makes an [`Informer`] of the process's [`Informers`] → the collection's one watch lists again
-//! (`shared_watch.rs`, on `kube_runtime::watcher`, behind `guard.rs`) and hands on each object as JSON (`raw.rs`) → an
-//! object that cannot concern the projection is dropped (`mention.rs`), the others are decoded one by one (`decode.rs`,
-//! `intake.rs`) → the [`Projection`] makes a record of each (`projection.rs`), which goes into the store (`store.rs`) → the
+//! (`shared_watch.rs`, on `kube_runtime::watcher`, behind `guard.rs`) and hands on each object as JSON (`raw.rs`) → in a
+//! first list an object that cannot concern the projection is dropped (`mention.rs`), all others are decoded one by one
+//! (`decode.rs`, `intake.rs`) → the [`Projection`] makes a record of each (`projection.rs`), which goes into the store (`store.rs`) → the
 //! subscribers are told (`cache.rs`). Wire objects are dropped at once. With the term its informers go, and with the
 //! last informer of a collection the watch: a standby has no caches and watches nothing but its Lease.
 //!

@@ -145,7 +145,7 @@ where
     loop {
         let owner = TermOwner::new(number, Gate::always_open());
         let leaving = shutdown.child_token();
-        let (set_back, outage) = (continuity.set_back_later(), continuity.out_of_reach_later());
+        let (set_back, outage) = (continuity.next_set_back(), continuity.next_outage());
         let lost = async {
             tokio::select! {
                 interruption = set_back => interruption,
@@ -199,7 +199,7 @@ where
         let gate = Gate::open_for(lock.election.renew_deadline, won, lock.election.clock.clone());
         let owner = TermOwner::new(number, gate.clone());
         owner.term().spawn("leader-election-event", announcement::announce(&lock, "became leader"));
-        let set_back = continuity.set_back_later();
+        let set_back = continuity.next_set_back();
         let lost = async {
             tokio::select! {
                 loss = renewal::keep(&mut lock, &gate, &health, won) => loss,

@@ -1,10 +1,9 @@
 //! What stands before the requests of one watcher.
 //!
-//! - A watch is only resumed from a version that the server has reached. One that was set back (etcd restored without a
-//!   revision bump) accepts a watch from the future and is silent until its version has caught up: changes until then
-//!   would never be seen. So the server is asked for its version whenever a watch is resumed, after an outage and each few
-//!   minutes anyway, and a lower one is told to the terms ([`Continuity`]) and ends the watcher. Not seen is a server that has
-//!   passed again what was seen before it is asked.
+//! - A watch is only resumed from a version that the server has reached. A server that was set back (etcd restored
+//!   without a revision bump) accepts a watch from a future version and stays silent until it gets there: changes until
+//!   then would be missed. So the server's version is read before each resumption. A lower one is reported to the terms
+//!   ([`Continuity`]) and ends the watcher. Not detected: a server that has caught up before it is asked.
 //! - A watch on which nothing comes, not even a bookmark, is ended: the server sends one about each minute.
 //! - Watches that end at once are not opened in a loop, which the watcher would do.
 //! - An overloaded server is left alone for as long as it asks.
@@ -38,7 +37,7 @@ const TOO_SHORT: Duration = Duration::from_secs(5);
 /// A watch without a byte for this long is taken for dead.
 const SILENCE: Duration = Duration::from_secs(90);
 
-/// The list that tells the version has one object, of which nothing is read.
+/// Accept header of the list of one object that is made for its resourceVersion: metadata is enough.
 const METADATA_ALONE: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// The request of a watch was not sent, because the server's version is below what was seen.
@@ -115,7 +114,7 @@ impl Guard {
         }
     }
 
-    /// Compares the server with what was seen of it. An answer is the server's refusal to be asked.
+    /// Fails if the server was set back. `Some`: it refused to tell its version; the refusal goes to the watcher.
     async fn compare(
         &self,
         server: &ApiServer,
@@ -139,7 +138,7 @@ impl Guard {
         if live < seen {
             state.seen = 0;
             drop(state);
-            self.continuity.set_back(seen, live);
+            self.continuity.report_set_back(seen, live);
             return Err(IsSetBack { seen, live }.into());
         }
         state.seen = live;

@@ -12,7 +12,7 @@ use super::managed_fields::Cutter;
 use super::projection::Projection;
 use super::store::Store;
 
-/// One of those that a watch fills.
+/// A cache's side of a shared watch: it takes in the objects of lists and events.
 pub(super) trait Sink: Send + Sync {
     /// A list begins.
     fn begin_list(&self);
@@ -35,9 +35,9 @@ pub(super) struct Intake<P: Projection> {
 struct State {
     cutter: Cutter,
     malformed: MalformedObjects,
-    /// Nothing was kept when the current list began, so that an object of others in it cannot have been ours before.
+    /// The cache was empty when the current list began: an object that does not concern it has no record to remove.
     afresh: bool,
-    /// The current list has an object whose record cannot be told from one that is gone.
+    /// The current list has an object without a readable name: any record may be its own, so none may be swept.
     unidentified: bool,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct SharedWatch {
 struct Shared {
     collection: Collection,
     caches: Mutex<Vec<Joined>>,
-    /// The number of the list that the last one to join needs.
+    /// Number of the list that the cache that joined last waits for.
     wanted: watch::Sender<u64>,
     /// The number of the last complete list.
     complete: watch::Sender<u64>,
@@ -56,7 +56,7 @@ struct Shared {
 #[derive(Clone)]
 struct Joined {
     sink: Weak<dyn Sink>,
-    /// The first list that began after it joined.
+    /// Number of the first list begun after the cache joined.
     list: u64,
 }
 
@@ -91,7 +91,7 @@ impl SharedWatch {
         Self { shared, _running: ended.drop_guard() }
     }
 
-    /// Adds a cache; the collection is listed again for it, in place for those that have joined before. Returns the number
+    /// Adds a cache and has the collection listed again; the other caches keep their records meanwhile. Returns the number
     /// of that list.
     pub(super) fn join(&self, sink: Weak<dyn Sink>) -> u64 {
         let mut caches = self.shared.caches.lock();
@@ -180,7 +180,7 @@ impl Keeper {
                 () = sleep_until(ends.unwrap_or_else(Instant::now)), if ends.is_some() => return,
                 () = sleep(LOOK), if self.trouble.lasts() => {
                     if self.guard.has_working_watch() {
-                        self.trouble.is_over(&self.shared.collection);
+                        self.trouble.recovered(&self.shared.collection);
                     }
                     continue;
                 }
@@ -221,20 +221,19 @@ impl Keeper {
                 identified
             }
             Event::Apply(object) => {
-                self.trouble.is_over(&self.shared.collection);
+                self.trouble.recovered(&self.shared.collection);
                 round.each(|sink| sink.apply(object.json()));
                 return;
             }
             Event::Delete(object) => {
-                self.trouble.is_over(&self.shared.collection);
+                self.trouble.recovered(&self.shared.collection);
                 round.all(|sink| sink.delete(object.json()))
             }
         };
         if !identified {
             round.ends = Some(Instant::now() + self.repeat);
             tracing::warn!(
-                "an object among the {} is malformed and cannot be identified; deletions that only this list would have \
-                 shown are not acted on, it is listed again in {:?}",
+                "cannot identify a malformed object among the {}; deletions may be missed until they are listed again in {:?}",
                 self.shared.collection,
                 self.repeat
             );

@@ -19,8 +19,8 @@ pub(super) struct Trouble {
     backoff: DefaultBackoff,
 }
 
-/// After so many refusals of a watch the collection is listed again: lists may be allowed where watches are not.
-const PATIENCE: u32 = 2;
+/// Refused watches in a row after which the collection is listed again: lists may be allowed where watches are not.
+const REFUSALS_BEFORE_LIST: u32 = 2;
 
 impl Trouble {
     /// Whether something was told that is not over.
@@ -28,9 +28,9 @@ impl Trouble {
         self.told.is_some()
     }
 
-    /// The watch yields something, or has been open for a while. A list alone is no reason to believe that all is well: it
-    /// would be made again and again, without pause, if each watch after it failed.
-    pub(super) fn is_over(&mut self, collection: &Collection) {
+    /// Ends the trouble: the watch has yielded an event or stayed open. A completed list is not enough: if every watch after
+    /// it failed, lists would repeat without a pause.
+    pub(super) fn recovered(&mut self, collection: &Collection) {
         self.refusals = 0;
         if self.told.take().is_some() {
             tracing::info!("{collection} can be watched again");
@@ -51,14 +51,14 @@ impl Trouble {
         self.backoff.next().unwrap_or_default()
     }
 
-    /// Whether the watch goes on from its position after the failure that was met last. Else the watcher begins anew, with a
-    /// list: what cannot be read now may be what came after the position, and going on from it could end here for ever.
+    /// Whether the watch may resume from its position after `error`. If not, the watcher lists again: the event after the
+    /// position may be the one that cannot be read, and resuming would fail on it for ever.
     pub(super) fn keeps_position(&self, error: &Error) -> bool {
-        self.refusals < PATIENCE && is_passing(error)
+        self.refusals < REFUSALS_BEFORE_LIST && is_passing(error)
     }
 }
 
-/// Not knowing who asks, and an overload, say nothing of the watch.
+/// 401 (Unauthorized) and 429 (Too Many Requests) do not count: they are not about watches.
 fn is_refusal_of_a_watch(error: &Error) -> bool {
     match error {
         Error::WatchStartFailed(kube::Error::Api(status))

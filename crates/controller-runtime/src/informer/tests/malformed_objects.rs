@@ -101,7 +101,7 @@ async fn k6_while_one_cannot_be_identified_nothing_is_taken_for_deleted_and_soon
     tokio::time::sleep(MINUTE).await;
     rig.hears(&[]).await;
     assert_eq!(rig.informer.len(), 2);
-    assert!(!log.with("cannot be identified").is_empty());
+    assert!(!log.with("cannot identify a malformed object").is_empty());
     let lists = rig.requests().0;
     assert!((4..10).contains(&lists), "again, and not in a loop: {lists}");
 

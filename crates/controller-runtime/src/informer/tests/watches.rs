@@ -52,7 +52,7 @@ async fn a_watch_is_not_resumed_while_the_version_cannot_be_had() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_told_to_the_terms_and_a_refusal_is_none() {
     let rig = Rig::synced(&["pv-1"]).await;
-    let ended = rig.continuity.out_of_reach_later();
+    let ended = rig.continuity.next_outage();
     tokio::pin!(ended);
     rig.server.react(Matcher::any(), Reaction::Refuse(Status::forbidden("no")));
     rig.server.drop_watches();
@@ -76,7 +76,7 @@ async fn k1_a_server_that_was_set_back_is_told_to_the_terms_and_listed_again() {
         rig.resize("pv-1", &format!("{size}Gi"));
     }
     rig.until("the last change", |rig| rig.size("pv-1").as_deref() == Some("9Gi")).await;
-    let ended = rig.continuity.set_back_later();
+    let ended = rig.continuity.next_set_back();
     rig.server.restore(&backup);
     rig.create("pv-2", "2Gi");
     let interruption = tokio::time::timeout(10 * SECOND, ended).await.expect("soon");
@@ -97,7 +97,7 @@ async fn k1_a_list_of_a_server_that_was_set_back_is_told_as_well() {
     }
     rig.server.drop_watches();
     tokio::time::sleep(10 * SECOND).await;
-    let ended = rig.continuity.set_back_later();
+    let ended = rig.continuity.next_set_back();
     rig.server
         .react(Matcher::of("watch", "persistentvolumes").once(), Reaction::Refuse(Status::new(410, "Expired", "")));
     rig.server.restore(&backup);

@@ -25,7 +25,7 @@ async fn k1_without_a_lease_a_set_back_or_a_long_outage_begins_another_term() {
     let terms = lead_alone(&continuity, &mut running);
     pass(5.0).await;
     continuity.reached();
-    continuity.set_back(7, 3);
+    continuity.report_set_back(7, 3);
     pass(5.0).await;
     assert_eq!(*terms.lock(), [0.0, 5.0]);
     continuity.reached();
@@ -49,7 +49,7 @@ async fn k1_with_a_lease_a_set_back_begins_another_term_and_an_outage_is_the_lea
     continuity.reached();
     pass(1.0).await;
     assert_eq!(candidate.journal.time_of("term 1 ended"), None);
-    continuity.set_back(7, 3);
+    continuity.report_set_back(7, 3);
     candidate.journal.wait_for("term 1 ended").await;
     assert!(candidate.gates.lock()[0].check().is_err(), "nothing of the first term may write");
     let again = candidate.journal.wait_for("term 2").await;
