@@ -55,9 +55,9 @@ async fn serve(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         replaces_a_plugin: |driver| InTreePlugin::replaced_by(driver).is_some(),
         lock_name,
     };
-    let serve = boot.serve(metrics, |started| {
+    let serve = boot.serve(metrics, async |started| {
         let process = Arc::new(process(&config, started, own_metrics));
-        move |term| Box::pin(term::work(Arc::clone(&process), term))
+        Ok(move |term| Box::pin(term::work(Arc::clone(&process), term)))
     });
     Box::pin(serve).await
 }

@@ -2,7 +2,8 @@
 //!
 //! The flow of one object:
 //!
-//! 1. [`set_up`] finds the version of the API and the owner, once in the life of the process; each term watches our objects.
+//! 1. [`owner`] finds the owner once in the life of the process, [`place`] the version of the API in each term, which watches
+//!    our objects.
 //! 2. Classes and nodes change ([`changes`]): [`segments`] and [`desired`] say which objects there should be.
 //! 3. An [`item::Item`], a class in a segment, gets into the queue: new ones first, all of them at each poll, some of them when
 //!    a volume was made or is gone ([`refresh`]). One that waits already is not added again.
@@ -24,10 +25,10 @@ pub(crate) mod managed_by;
 pub(crate) mod metrics;
 pub(crate) mod own_writes;
 pub(crate) mod owner;
+pub(crate) mod place;
 pub(crate) mod process;
 pub(crate) mod refresh;
 pub(crate) mod segments;
-pub(crate) mod set_up;
 pub(crate) mod sync;
 pub(crate) mod write;
 
@@ -54,6 +55,7 @@ use desired::{Desired, is_wanted};
 use item::Item;
 use metrics::Counts;
 use own_writes::OwnWrites;
+use place::Place;
 use process::CapacityProcess;
 use segments::SegmentSource;
 use write::Writer;
@@ -83,9 +85,9 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// For a term whose gate this is.
-    pub(crate) fn new(process: &Arc<CapacityProcess>, provisioner: &Process, gate: &Gate) -> Arc<Self> {
-        let CapacityProcess { flags, timeout, place, owner, source, projection, .. } = &**process;
+    /// For a term whose gate this is; its objects are in `place`.
+    pub(crate) fn new(process: &Arc<CapacityProcess>, place: Place, provisioner: &Process, gate: &Gate) -> Arc<Self> {
+        let CapacityProcess { flags, timeout, owner, source, projection, .. } = &**process;
         let Process { unlimited, backoff, queue_metrics, informers, .. } = provisioner;
         let (budget, limited) = Budget::new(flags.write_limit, flags.poll_interval, unlimited);
         let pace = Pace { threads: flags.threads, poll_interval: flags.poll_interval, timeout: *timeout };
@@ -98,12 +100,7 @@ impl Capacity {
             queue: WorkQueue::new("csistoragecapacity", *backoff, queue_metrics),
             topology: follows_nodes.then(|| WorkQueue::new("csitopology", *backoff, queue_metrics)),
             slots: CallSlots::new(pace),
-            writer: Writer {
-                api: gate.client(&limited),
-                place: place.clone(),
-                owner: owner.clone(),
-                projection: projection.clone(),
-            },
+            writer: Writer { api: gate.client(&limited), place, owner: owner.clone(), projection: projection.clone() },
             budget,
             stale_classes: Mutex::default(),
             stale: Notify::new(),

@@ -12,7 +12,9 @@ use storage_kube::topology::Segment;
 
 use crate::args::{Config, FEATURE_GATES, ProvisionerArgs};
 use crate::attributes_class;
-use crate::capacity::process::{CapacityProcess, Prepared};
+use crate::capacity::metrics::CapacityMetrics;
+use crate::capacity::owner::{Owner, await_owner};
+use crate::capacity::process::CapacityProcess;
 use crate::capacity::segments::SegmentSource;
 use crate::metrics::ProvisionerMetrics;
 use crate::migration::ProvisionerNames;
@@ -44,8 +46,8 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let agent = concat!("csi-provisioner/", env!("CARGO_PKG_VERSION"), " (outrigger)");
     let kube_config = leading::clients_config(&source, agent)?;
     let metrics = Metrics::new()?;
-    let capacity =
-        Prepared::find(config.capacity.as_ref(), &kube_config, metrics.registry(), &shutdown.token()).await?;
+    let capacity_metrics = config.capacity.as_ref().map(|_| CapacityMetrics::register(metrics.registry())).transpose();
+    let capacity_metrics = capacity_metrics.map_err(|error| Exit::fatal(error.to_string()))?;
     let own_metrics =
         ProvisionerMetrics::register(metrics.registry()).map_err(|error| Exit::fatal(error.to_string()))?;
     let boot = Boot {
@@ -58,9 +60,13 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         replaces_a_plugin: |driver| InTreePlugin::replaced_by(driver).is_some(),
         lock_name,
     };
-    let serve = boot.serve(metrics, |started| {
-        let process = Arc::new(process(config, capacity, started, own_metrics));
-        move |term| Box::pin(term::work(Arc::clone(&process), term))
+    let serve = boot.serve(metrics, async |started| {
+        let owner = match &config.capacity {
+            Some(flags) => await_owner(&started.unlimited.client(), flags).await?,
+            None => None,
+        };
+        let process = Arc::new(process(config, owner, capacity_metrics, started, own_metrics));
+        Ok(move |term| Box::pin(term::work(Arc::clone(&process), term)))
     });
     Box::pin(serve).await
 }
@@ -71,25 +77,29 @@ fn lock_name(driver: &str) -> String {
 }
 
 /// What outlives a term, once the driver is known.
-fn process(config: Config, capacity: Option<Prepared>, started: Started, metrics: ProvisionerMetrics) -> Process {
+fn process(
+    config: Config,
+    owner: Option<Owner>,
+    capacity_metrics: Option<CapacityMetrics>,
+    started: Started,
+    metrics: ProvisionerMetrics,
+) -> Process {
     let driver = started.info.name.as_ref();
     let node = config.node.map(|node| NodeFlags { place: place(&started.info), ..node });
     let settings = Arc::new(Settings {
         names: ProvisionerNames::of(driver),
         driver: DriverFacts::of(&started.info),
         flags: config.provisioning,
-        capacity: capacity.as_ref().map(|capacity| capacity.flags.clone()),
+        capacity: config.capacity,
         identity: provisioner_identity(driver, node.as_ref()),
         node,
         timeout: config.timeout,
     });
-    let capacity = capacity.map(|capacity| {
-        let source = match &settings.node {
-            Some(node) => SegmentSource::Fixed(node.place.clone().unwrap_or_default()),
-            None => SegmentSource::Nodes,
-        };
-        CapacityProcess::new(capacity, source, &settings)
-    });
+    let source = match &settings.node {
+        Some(node) => SegmentSource::Fixed(node.place.clone().unwrap_or_default()),
+        None => SegmentSource::Nodes,
+    };
+    let capacity = capacity_metrics.and_then(|metrics| CapacityProcess::new(&settings, owner, source, metrics));
     Process {
         informers: started.informers,
         capacity: capacity.map(Arc::new),

@@ -14,6 +14,7 @@ use tracing::info;
 
 use crate::attachments::AttachmentKnowledge;
 use crate::caches::Caches;
+use crate::capacity::place::Place;
 use crate::capacity::process::CapacityProcess;
 use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
@@ -49,7 +50,7 @@ pub(crate) struct Process {
     pub(crate) backoff: Backoff,
     pub(crate) queue_metrics: WorkQueueMetrics,
     pub(crate) metrics: ProvisionerMetrics,
-    /// Only where capacities are published.
+    /// Only where capacities are to be published.
     pub(crate) capacity: Option<Arc<CapacityProcess>>,
 }
 
@@ -63,11 +64,19 @@ pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infall
 
 /// Waits until it is known which kinds the API server has, which settles what the term does. None: the term drains first.
 pub(crate) async fn begin(process: &Process, term: &Term) -> Option<(Arc<TermContext>, EventWriter)> {
-    let (drain, client) = (term.draining(), process.api_server.client());
+    let (drain, client) = (term.draining(), process.unlimited.client());
+    let capacities = async {
+        match &process.capacity {
+            Some(capacity) => Place::find(&client, &capacity.flags.namespace).await,
+            None => None,
+        }
+    };
     tokio::select! {
         biased;
         () = drain.cancelled() => None,
-        () = process.attributes_classes.find_out(&client) => Some(context(process, term)),
+        ((), place) = async { tokio::join!(process.attributes_classes.find_out(&client), capacities) } => {
+            Some(context(process, term, place))
+        }
     }
 }
 
@@ -93,8 +102,9 @@ pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, write
     tokio::join!(workers, writer.run(worked.clone()));
 }
 
-/// Everything of the term: its caches, and what writes or calls, behind its gate. The event writer is to be run.
-pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, EventWriter) {
+/// Everything of the term: its caches, and what writes or calls, behind its gate. The event writer is to be run. Capacities
+/// are published in `capacities`, if there is such a place.
+pub(crate) fn context(process: &Process, term: &Term, capacities: Option<Place>) -> (Arc<TermContext>, EventWriter) {
     let component = format!("{}_{}_{}", process.settings.names.driver, process.host_name, uuid::Uuid::new_v4());
     let (events, writer) = EventRecorder::new(term.gate().client(&process.unlimited), component, String::new());
     let settings = settings(process);
@@ -114,7 +124,11 @@ pub(crate) fn context(process: &Process, term: &Term) -> (Arc<TermContext>, Even
         provisioned: ProvisionedClaims::default(),
         reclaimed: Reclaimed::default(),
         finalizer_writes: FinalizerWrites::default(),
-        capacity: process.capacity.as_ref().map(|capacity| Capacity::new(capacity, process, term.gate())),
+        capacity: process
+            .capacity
+            .as_ref()
+            .zip(capacities)
+            .map(|(capacity, place)| Capacity::new(capacity, place, process, term.gate())),
         holds: Holds::default(),
         attachments: AttachmentKnowledge::default(),
         unsaved: Mutex::default(),

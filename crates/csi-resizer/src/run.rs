@@ -57,9 +57,9 @@ async fn serve(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         replaces_a_plugin: |driver| InTreePlugin::replaced_by(driver).is_some(),
         lock_name,
     };
-    let serve = boot.serve(metrics, |started| {
+    let serve = boot.serve(metrics, async |started| {
         let process = process(&config, started, own_metrics).map(Arc::new);
-        move |term| {
+        Ok(move |term| {
             let process = process.clone();
             Box::pin(async move {
                 if let Ok(process) = process {
@@ -69,7 +69,7 @@ async fn serve(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
                     Ok(())
                 }
             })
-        }
+        })
     });
     Box::pin(serve).await
 }

@@ -79,13 +79,13 @@ impl Boot {
     /// Serves metrics, keeps the connection to the driver, and leads, until one of them ends the process.
     ///
     /// `start` is called once, when the driver is ready; what it returns is run in each leader term, see
-    /// [`lead`].
+    /// [`lead`]. HTTP is served meanwhile, so `start` may wait for the API server; it is dropped at the end of the process.
     ///
     /// # Errors
-    /// What to print and the exit code: 1 for errors, 255 where the Go provisioner ends fatally.
+    /// What to print and the exit code: 1 for errors, 255 where the Go provisioner ends fatally; the error of `start`.
     pub async fn serve<S, W, Fut>(self, metrics: Metrics, start: S) -> Result<(), Exit>
     where
-        S: FnOnce(Started) -> W,
+        S: AsyncFnOnce(Started) -> Result<W, Exit>,
         W: FnMut(Term) -> Fut,
         Fut: Future<Output = Result<(), Infallible>>,
     {
@@ -136,7 +136,7 @@ impl Boot {
         start: S,
     ) -> Result<(), Exit>
     where
-        S: FnOnce(Started) -> W,
+        S: AsyncFnOnce(Started) -> Result<W, Exit>,
         W: FnMut(Term) -> Fut,
         Fut: Future<Output = Result<(), Infallible>>,
     {
@@ -153,7 +153,7 @@ impl Boot {
         };
         let lock_name = (self.lock_name)(info.name.as_ref());
         let server = unlimited.clone();
-        let mut work = start(Started {
+        let started = Started {
             info,
             driver: driver.clone(),
             api_server,
@@ -161,7 +161,11 @@ impl Boot {
             informers: Informers::new(unlimited.clone(), counted.continuity.clone(), tasks),
             unlimited,
             queue_metrics: counted.queues,
-        });
+        };
+        let mut work = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            work = start(started) => work?,
+        };
         let work = move |term| {
             // Those of the term before may have died in the outage that has ended it.
             server.leave_connections();

@@ -58,6 +58,24 @@ async fn black_hole(purpose: &str, old: OldConnections) -> Result<()> {
     within_terms(&scene.driver.journal()?, leader.pid(), &link.terms(RENEW_DEADLINE)?, ON_ITS_WAY)
 }
 
+/// The owner of the capacities is looked up at the API server before anything else is.
+#[tokio::test]
+async fn m3_http_is_served_while_the_api_server_is_out_of_reach() -> Result<()> {
+    let scene = Scene::start("m3-http-first", &[]).await?;
+    let link = Proxy::start(&scene.account.kubeconfig).await?;
+    link.black_hole();
+    let settings = scene.replica_behind(&link)?.flag("--enable-capacity").flag("--capacity-ownerref-level=0");
+    let settings = settings.environment("NAMESPACE", &scene.namespace).environment("POD_NAME", "no-such-pod");
+    let mut provisioner = settings.start()?;
+    provisioner.process().logged("CSI driver is ready", PATIENCE).await?;
+    assert_eq!(provisioner.http_get("/metrics").await?.0, 200);
+    link.heal();
+    link.cut();
+    assert_eq!(provisioner.process().ended(PATIENCE).await?, 255, "there is no such pod");
+    assert!(provisioner.process().tail().contains("POD_NAME"));
+    Ok(())
+}
+
 #[tokio::test]
 async fn reset_connections_and_lost_answers_double_nothing() -> Result<()> {
     const CLAIMS: usize = 30;

@@ -1,15 +1,21 @@
 //! Who owns the objects: this pod, or the controller so many levels above it. They go when it goes.
 
+use std::time::Duration;
+
+use controller_runtime::discovery::{self, group_path};
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sidecar::Exit;
 use storage_kube::names::Namespace;
 use storage_kube::uid::Uid;
 use thiserror::Error;
+use tokio::time::sleep;
+use tracing::{info, warn};
 
-use controller_runtime::discovery::{self, group_path};
+use crate::settings::CapacityFlags;
 
 /// An object as owner references name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,11 +59,14 @@ pub(crate) enum OwnerError {
 }
 
 impl OwnerError {
-    /// What the API server, or the way to it, has answered, if that is what went wrong.
-    pub(crate) fn api(&self) -> Option<&kube::Error> {
+    /// Whether the same request may be answered later.
+    fn may_pass(&self) -> bool {
         match self {
-            Self::Read { source, .. } | Self::Discovery { source, .. } => Some(source),
-            Self::UnknownKind { .. } | Self::NoController { .. } => None,
+            Self::Read { source, .. } | Self::Discovery { source, .. } => match &**source {
+                kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+                _ => true,
+            },
+            Self::UnknownKind { .. } | Self::NoController { .. } => false,
         }
     }
 }
@@ -84,6 +93,37 @@ struct Reference {
     uid: String,
     #[serde(default)]
     controller: Option<bool>,
+}
+
+/// Pauses while the API server is out of reach.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// The owner that the flags ask for, if any. An API server that is out of reach is waited for.
+///
+/// # Errors
+/// Exit 255 when there is no such owner, as in the Go provisioner.
+pub(crate) async fn await_owner(client: &Client, flags: &CapacityFlags) -> Result<Option<Owner>, Exit> {
+    let (Some(level), Some(pod)) = (flags.owner_level, &flags.pod) else { return Ok(None) };
+    let (mut pause, mut told) = (FIRST_PAUSE, String::new());
+    loop {
+        match find(client, &flags.namespace, pod, level).await {
+            Ok(owner) => {
+                info!(?owner, "owner of the CSIStorageCapacity objects");
+                return Ok(Some(owner));
+            }
+            Err(error) if error.may_pass() => {
+                let text = error.to_string();
+                if told != text {
+                    warn!("owner of the CSIStorageCapacity objects: {text}; trying again");
+                    told = text;
+                }
+            }
+            Err(error) => return Err(Exit::fatal(format!("owner of the CSIStorageCapacity objects: {error}"))),
+        }
+        sleep(pause).await;
+        pause = LONGEST_PAUSE.min(pause * 2);
+    }
 }
 
 /// The owner `level` controllers above a pod; 0 is the pod. The last one is not looked at: its child knows it.

@@ -16,7 +16,7 @@ use storage_kube::wire::CsiStorageCapacity;
 use super::item::{Amounts, Item};
 use super::managed_by::ManagedBy;
 use super::owner::Owner;
-use super::set_up::Place;
+use super::place::Place;
 use crate::records::{CapacityProjection, CapacityRecord};
 
 /// Writes objects of this provisioner, within its budget and while the term's gate is open.

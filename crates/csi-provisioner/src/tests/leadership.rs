@@ -81,7 +81,7 @@ async fn nothing_of_a_lost_term_writes_or_calls() {
     let (process, keep) = (Arc::clone(&scene.process), Arc::clone(&kept));
     let leading =
         lead(Some(election), Continuity::new(Duration::MAX), CancellationToken::new(), Health::new(), move |term| {
-            keep.lock().get_or_insert_with(|| context(&process, &term).0);
+            keep.lock().get_or_insert_with(|| context(&process, &term, None).0);
             std::future::pending::<Result<(), Infallible>>()
         });
     let lost = async {

@@ -139,9 +139,9 @@ async fn b7_an_api_server_without_the_api_is_asked_once_and_volumes_are_made() {
         add_class(api, class("now", json!({})));
     })
     .await;
-    assert!(scene.process.capacity.is_none());
     let uid = scene.add_claim(claim("data", "now"));
     scene.volume(&format!("pvc-{uid}")).await;
+    assert!(scene.term().capacity.is_none());
     scene.pass(10 * POLL).await;
     assert_eq!(scene.api.requests_of(&Matcher::any().resource("csistoragecapacities")).len(), 0);
     assert_eq!(scene.count(Rpc::GetCapacity), 0);
@@ -163,6 +163,35 @@ async fn b7_an_api_server_with_the_beta_alone_gets_objects_there() {
     assert_eq!(created.body["nodeTopology"], json!({ "matchLabels": { "zone": "a" } }));
     scene.pass(3 * POLL).await;
     assert_eq!(scene.writes().len(), 1, "the watch is there too");
+}
+
+/// The API server is upgraded while the provisioner runs, and leadership is lost and won again.
+#[tokio::test(start_paused = true)]
+async fn k3_each_term_publishes_in_the_version_that_the_api_server_has_by_then() {
+    let scene = scene(flags(), &Pool::default(), |api| {
+        api.serve("storage.k8s.io", "v1", "csistoragecapacities", false);
+        add_zone(api, "a");
+        add_class(api, late("late", 1));
+    })
+    .await;
+    scene.pass(Duration::from_secs(10)).await;
+    assert_eq!(scene.writes(), [""; 0], "there is no version at all");
+
+    scene.begin_stop();
+    for version in ["v1beta1", "v1"] {
+        for other in ["v1", "v1beta1"] {
+            scene.api.serve("storage.k8s.io", other, "csistoragecapacities", other == version);
+        }
+        add_class(&scene.api, late(version, 1));
+        scene.api.clear_requests();
+        let stop = scene.lead_again();
+        scene.pass(Duration::from_secs(10)).await;
+        let created = scene.api.requests_of(&Matcher::of("create", "csistoragecapacities"));
+        let ours = created.iter().find(|request| request.body["storageClassName"] == version).unwrap();
+        assert_eq!(ours.body["apiVersion"], format!("storage.k8s.io/{version}"));
+        stop.cancel();
+        scene.pass(Duration::from_secs(10)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,11 +5,9 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use storage_kube::names::Namespace;
-use tokio_util::sync::CancellationToken;
 
 use super::pool::flags;
-use crate::capacity::owner::find;
-use crate::capacity::set_up::set_up;
+use crate::capacity::owner::{await_owner, find};
 use crate::settings::CapacityFlags;
 
 fn metadata(name: &str, uid: &str, owners: Value) -> Value {
@@ -82,29 +80,16 @@ fn asked(pod: &str, level: u32) -> CapacityFlags {
 #[tokio::test(start_paused = true)]
 async fn without_its_owner_the_process_ends_and_an_api_server_that_is_away_is_waited_for() {
     let api = cluster();
-    let exit = set_up(&api.client(), &asked("missing", 1), &CancellationToken::new()).await.unwrap_err();
+    let exit = await_owner(&api.client(), &asked("missing", 1)).await.unwrap_err();
     assert_eq!(exit.code, 255);
     assert!(exit.message.contains("POD_NAME"), "{}", exit.message);
 
     api.react(Matcher::of("get", "pods").times(1), Reaction::Refuse(Status::forbidden("no")));
-    let exit = set_up(&api.client(), &asked("pod", 1), &CancellationToken::new()).await.unwrap_err();
+    let exit = await_owner(&api.client(), &asked("pod", 1)).await.unwrap_err();
     assert_eq!(exit.code, 255, "rights do not come by themselves");
 
     api.react(Matcher::any().times(2), Reaction::BreakConnection);
     api.react(Matcher::of("get", "pods").times(2), Reaction::Refuse(Status::internal_error("starting")));
-    let found = set_up(&api.client(), &asked("pod", 1), &CancellationToken::new()).await.unwrap().unwrap();
-    assert_eq!(found.owner.unwrap().reference()["name"], "set");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_process_that_is_to_end_does_not_wait_for_the_api_server() {
-    let api = cluster();
-    api.set_reachable(false);
-    let shutdown = CancellationToken::new();
-    let (client, flags) = (api.client(), asked("pod", 1));
-    let (found, ()) = tokio::join!(set_up(&client, &flags, &shutdown), async {
-        tokio::time::sleep(std::time::Duration::from_mins(5)).await;
-        shutdown.cancel();
-    });
-    assert_eq!(found.unwrap(), None);
+    let found = await_owner(&api.client(), &asked("pod", 1)).await.unwrap().unwrap();
+    assert_eq!(found.reference()["name"], "set");
 }
