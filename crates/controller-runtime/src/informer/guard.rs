@@ -2,8 +2,9 @@
 //!
 //! - A watch is only resumed from a version that the server has reached. A server that was set back (etcd restored
 //!   without a revision bump) accepts a watch from a future version and stays silent until it gets there: changes until
-//!   then would be missed. So the server's version is read before each resumption. A lower one is reported to the terms
-//!   ([`Continuity`]) and ends the watcher. Not detected: a server that has caught up before it is asked.
+//!   then would be missed. So the server's version is read before each resumption, and before each list but the first,
+//!   whose objects would reach a term that has seen later ones. A lower version is reported to the terms ([`Continuity`])
+//!   and fails the request. Not detected: a server that has caught up before it is asked.
 //! - A watch on which nothing comes, not even a bookmark, is ended: the server sends one about each minute.
 //! - Watches that end at once are not opened in a loop, which the watcher would do.
 //! - An overloaded server is left alone for as long as it asks.
@@ -40,7 +41,7 @@ const SILENCE: Duration = Duration::from_secs(90);
 /// Accept header of the list of one object that is made for its resourceVersion: metadata is enough.
 const METADATA_ALONE: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// The request of a watch was not sent, because the server's version is below what was seen.
+/// A request was not sent, because the server's version is below what was seen.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the API server has version {live} after {seen} was seen")]
 pub(super) struct IsSetBack {
@@ -86,13 +87,20 @@ impl Guard {
     async fn send(&self, server: ApiServer, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         let Some(position) = watch_position(request.uri()) else {
             self.state.lock().opened = None;
+            if self.is_another_list(request.uri())
+                && let Some(refusal) = self.ask(&server, request.uri(), 0).await?
+            {
+                return Ok(refusal);
+            }
             let answer = self.pass(&server, request).await?;
             self.state.lock().listed = true;
             return Ok(answer);
         };
         let pause = self.pause_before_watch();
         sleep(pause).await;
-        if let Some(refusal) = self.compare(&server, request.uri(), position).await? {
+        if std::mem::take(&mut self.state.lock().listed) {
+            self.compare(position, position)?;
+        } else if let Some(refusal) = self.ask(&server, request.uri(), position).await? {
             return Ok(refusal);
         }
         let answer = self.pass(&server, request).await?;
@@ -114,35 +122,35 @@ impl Guard {
         }
     }
 
-    /// Fails if the server was set back. `Some`: it refused to tell its version; the refusal goes to the watcher.
-    async fn compare(
-        &self,
-        server: &ApiServer,
-        watch: &Uri,
-        position: u64,
-    ) -> Result<Option<Response<AnswerBody>>, BoxError> {
-        let listed = std::mem::take(&mut self.state.lock().listed);
-        let live = if listed {
-            position
-        } else {
-            let question = Request::get(format!("{}?limit=1", watch.path())).header(ACCEPT, METADATA_ALONE);
-            let question = question.body(Body::empty())?;
-            let answer = self.pass(server, question).await?;
-            if !answer.status().is_success() {
-                return Ok(Some(answer));
-            }
-            version(&answer.into_body().collect().await?.to_bytes())?
-        };
+    /// Whether a request begins a list, and something was seen before.
+    fn is_another_list(&self, uri: &Uri) -> bool {
+        self.state.lock().seen > 0 && parameter(uri, "continue").is_none()
+    }
+
+    /// Asks the server for its version and compares it. `Some`: the server refused to tell it; the refusal goes to the
+    /// watcher.
+    async fn ask(&self, server: &ApiServer, of: &Uri, position: u64) -> Result<Option<Response<AnswerBody>>, BoxError> {
+        let question = Request::get(format!("{}?limit=1", of.path())).header(ACCEPT, METADATA_ALONE);
+        let answer = self.pass(server, question.body(Body::empty())?).await?;
+        if !answer.status().is_success() {
+            return Ok(Some(answer));
+        }
+        self.compare(version(&answer.into_body().collect().await?.to_bytes())?, position)?;
+        Ok(None)
+    }
+
+    /// Fails if the server was set back: its version is below `position`, or below another that was seen.
+    fn compare(&self, live: u64, position: u64) -> Result<(), IsSetBack> {
         let mut state = self.state.lock();
         let seen = state.seen.max(position);
         if live < seen {
             state.seen = 0;
             drop(state);
             self.continuity.report_set_back(seen, live);
-            return Err(IsSetBack { seen, live }.into());
+            return Err(IsSetBack { seen, live });
         }
         state.seen = live;
-        Ok(None)
+        Ok(())
     }
 
     async fn pass(&self, server: &ApiServer, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
@@ -188,13 +196,14 @@ impl HttpBody for Lively {
 
 /// From which version on a request watches. `None`: it is not a watch.
 fn watch_position(uri: &Uri) -> Option<u64> {
-    let parameter = |name: &str| {
-        let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
-    };
-    (parameter("watch")? == "true").then_some(())?;
+    (parameter(uri, "watch")? == "true").then_some(())?;
     // resourceVersions are decimal numbers that grow (KEP-5504).
-    parameter("resourceVersion")?.parse().ok()
+    parameter(uri, "resourceVersion")?.parse().ok()
+}
+
+fn parameter<'a>(uri: &'a Uri, name: &str) -> Option<&'a str> {
+    let mut pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 /// The resourceVersion of a list.

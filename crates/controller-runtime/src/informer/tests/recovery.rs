@@ -199,7 +199,8 @@ async fn an_overloaded_server_is_left_alone_for_as_long_as_it_asks() {
         tokio::time::sleep(SECOND).await;
         rig.resize("pv-1", "2Gi");
         rig.hears(&["changed pv-1 1Gi 2Gi"]).await;
-        assert!((20..26).contains(&start.elapsed().as_secs()), "{refusal:?}: {:?}", start.elapsed());
+        // Up to a quarter more than asked, after the backoff of a watch that ended at once.
+        assert!((20..28).contains(&start.elapsed().as_secs()), "{refusal:?}: {:?}", start.elapsed());
     }
 }
 
