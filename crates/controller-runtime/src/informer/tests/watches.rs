@@ -98,8 +98,7 @@ async fn k1_no_list_of_a_server_that_was_set_back_reaches_a_term_that_has_seen_m
     rig.server.drop_watches();
     tokio::time::sleep(10 * SECOND).await;
     let ended = rig.continuity.next_set_back();
-    rig.server
-        .react(Matcher::of("watch", "persistentvolumes").once(), Reaction::Refuse(Status::new(410, "Expired", "")));
+    rig.server.expire_watches();
     rig.server.restore(&backup);
     let interruption = tokio::time::timeout(MINUTE, ended).await.expect("soon");
     assert!(matches!(interruption, crate::Interruption::SetBack { .. }), "{interruption}");
