@@ -47,7 +47,10 @@ pub(crate) async fn sync_attachment(term: Arc<TermContext>, name: AttachmentName
         AttachmentDecision::RecordAttached(context) => attach::record_attached(&term, &attachment, context).await,
         AttachmentDecision::RecordContext(context) => attach::record_context(&term, &attachment, context).await,
         AttachmentDecision::PublishAgain => attach::publish_again(&term, &attachment).await,
-        AttachmentDecision::MarkDetached => detach::mark_detached(&term, &attachment).await,
+        AttachmentDecision::AwaitDeletion => {
+            detach::await_deletion(&term, &attachment);
+            Ok(())
+        }
         AttachmentDecision::Detach => detach::detach(&term, &attachment).await,
         AttachmentDecision::Release => detach::release(&term, &attachment).await,
         AttachmentDecision::UnpublishAgain => detach::unpublish_again(&term, &attachment).await,
@@ -86,7 +89,7 @@ fn decide(term: &TermContext, attachment: &Attachment) -> AttachmentDecision {
             published: term.remembered.published(uid),
             unpublished: term.remembered.is_unpublished(uid),
             mismatch: term.mismatches.take(uid),
-            node_is_gone: term.node(attachment).is_none(),
+            node_is_registered: is_registered(term, attachment.record.node()),
         },
     )
 }

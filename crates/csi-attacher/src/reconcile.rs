@@ -9,7 +9,7 @@ pub(crate) mod list_volumes;
 pub(crate) mod mismatches;
 
 use tokio::time::{Instant, sleep};
-use tracing::{debug, error, warn};
+use tracing::{debug, error};
 
 use crate::term_context::TermContext;
 
@@ -44,7 +44,7 @@ async fn round(term: &TermContext) {
     let found: Vec<_> = found.collect();
     debug!(volumes = listing.len(), mismatches = found.len(), "compared with what the driver lists");
     for (name, mismatch) in term.mismatches.listed(began, found) {
-        warn!(attachment = %name, ?mismatch, "the driver lists the volume otherwise than its attachment says");
+        debug!(attachment = %name, ?mismatch, "the driver lists the volume otherwise than its attachment says");
         term.queues.attachments.add(name);
     }
 }

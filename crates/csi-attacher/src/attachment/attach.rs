@@ -3,7 +3,7 @@
 use csi_proto::csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use storage_kube::credentials::{self, Credentials};
 use storage_kube::names::NodeId;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::decision::PublishContext;
 use super::left_behind::Sent;
@@ -92,6 +92,7 @@ pub(crate) async fn mark_attached(term: &TermContext, attachment: &Attachment) -
 
 /// The driver says that a volume which should be published is not: publishes it once more where it was.
 pub(crate) async fn publish_again(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
+    warn!(attachment = %attachment.name, "the CSI driver does not list the volume as attached: attaching it again");
     let known = source::to_attach(term, attachment).await?;
     let mut request = request::publish(&term.settings, &known)?;
     let secrets = secrets(term, &known).await?;
@@ -102,7 +103,7 @@ pub(crate) async fn publish_again(term: &TermContext, attachment: &Attachment) -
     request.node_id = node.to_string();
     request.secrets = secrets.expose();
     let context = publish(term, attachment, &known, request).await?;
-    info!(attachment = %attachment.name, "volume attached again, because the driver did not list it as attached");
+    info!(attachment = %attachment.name, "volume attached again");
     term.remembered.set_published(&attachment.record.uid, Some(context.clone()));
     record_context(term, attachment, context).await
 }

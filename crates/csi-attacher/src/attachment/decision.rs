@@ -19,8 +19,8 @@ pub(crate) struct AttachmentView<'a> {
     pub(crate) unpublished: bool,
     /// What two listings of the driver have found otherwise than the status says.
     pub(crate) mismatch: Option<Mismatch>,
-    /// There is no `CSINode` object.
-    pub(crate) node_is_gone: bool,
+    /// The `CSINode` says what the driver calls the node.
+    pub(crate) node_is_registered: bool,
 }
 
 /// What to do with an attachment.
@@ -38,8 +38,9 @@ pub(crate) enum AttachmentDecision {
     RecordContext(PublishContext),
     /// It should be published and is not: once more, and say what has changed.
     PublishAgain,
-    /// It is not published any more, and its node is gone: say so.
-    MarkDetached,
+    /// It should be published and is not, and its node is gone: only kube-controller-manager can tell whether it is still
+    /// wanted there.
+    AwaitDeletion,
     /// Unpublish the volume, then let the attachment go.
     Detach,
     /// It is unpublished: only let the attachment go.
@@ -50,7 +51,7 @@ pub(crate) enum AttachmentDecision {
 
 /// Whether something is to be done about an attachment when nothing is remembered of it.
 pub(crate) fn is_to_do(settings: &Settings, attachment: &AttachmentRecord) -> bool {
-    let view = AttachmentView { attachment, published: None, unpublished: false, mismatch: None, node_is_gone: false };
+    let view = AttachmentView { attachment, published: None, unpublished: false, mismatch: None, node_is_registered: true };
     decide(settings, &view) != AttachmentDecision::Nothing
 }
 
@@ -73,9 +74,9 @@ pub(crate) fn decide(settings: &Settings, view: &AttachmentView<'_>) -> Attachme
     match (attachment.attached, &view.published, view.mismatch) {
         (false, Some(context), _) => AttachmentDecision::RecordAttached(context.clone()),
         (false, None, _) => AttachmentDecision::Attach,
-        (true, _, Some(Mismatch::NotPublished)) if view.node_is_gone => AttachmentDecision::MarkDetached,
-        (true, _, Some(Mismatch::NotPublished)) => AttachmentDecision::PublishAgain,
+        (true, _, Some(Mismatch::NotPublished)) if view.node_is_registered => AttachmentDecision::PublishAgain,
         (true, Some(context), _) => AttachmentDecision::RecordContext(context.clone()),
-        (true, None, _) => AttachmentDecision::Nothing,
+        (true, None, Some(Mismatch::NotPublished)) => AttachmentDecision::AwaitDeletion,
+        (true, None, Some(Mismatch::StillPublished) | None) => AttachmentDecision::Nothing,
     }
 }

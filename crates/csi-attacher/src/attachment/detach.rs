@@ -5,7 +5,7 @@ use std::sync::Arc;
 use csi_client::Admission;
 use csi_proto::csi::v1::ControllerUnpublishVolumeRequest;
 use storage_kube::names::NodeId;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::attach::{node_id, secrets};
 use super::{Attachment, patch, write};
@@ -43,20 +43,28 @@ pub(crate) async fn release(term: &TermContext, attachment: &Attachment) -> Resu
 
 /// The driver still lists a volume of an attachment that was let go: unpublishes it once more.
 pub(crate) async fn unpublish_again(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
+    warn!(attachment = %attachment.name, "the CSI driver still lists the volume as attached: detaching it again");
     unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await?;
-    info!(attachment = %attachment.name, "volume detached again, because the driver listed it as attached");
+    info!(attachment = %attachment.name, "volume detached again");
     Ok(())
 }
 
-/// The volume is on no node any more and its node is gone: nobody will detach it, so others may have it.
-pub(crate) async fn mark_detached(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
-    info!(attachment = %attachment.name, node = %attachment.record.node(), "the node is gone and the driver does not list the volume as attached there");
-    write::status(term, attachment, patch::detached(&attachment.record))
-        .await
-        .map_err(|source| AttachmentError::SaveDetached { source: Box::new(source) })?;
-    term.remembered.set_published(&attachment.record.uid, None);
-    Ok(())
+/// The driver does not list the volume at a node that is gone. Says once what is waited for.
+///
+/// `attached=false` would strand the attachment: kube-controller-manager's `csiAttacher.VolumesAreAttached` reads the field
+/// once a minute, `MarkVolumeAsDetached` then forgets volume and node, and `reconciler.reconcile` deletes attachments of
+/// what it remembers alone.
+pub(crate) fn await_deletion(term: &TermContext, attachment: &Attachment) {
+    let uid = &attachment.record.uid;
+    if !term.remembered.was_told(uid, AWAITS_DELETION) {
+        info!(attachment = %attachment.name, node = %attachment.record.node(), "{AWAITS_DELETION}");
+        term.remembered.told(uid, Some(AWAITS_DELETION.to_owned()));
+    }
 }
+
+pub(crate) const AWAITS_DELETION: &str = "the CSI driver does not list the volume at its node, and is not registered on that node: \
+    waiting until the node is back or kube-controller-manager deletes the VolumeAttachment, six minutes after the last pod, \
+    or at once with the taint node.kubernetes.io/out-of-service";
 
 async fn unpublish_where_published(
     term: &TermContext,

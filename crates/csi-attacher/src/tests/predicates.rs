@@ -99,34 +99,34 @@ fn what_an_attachment_needs() {
     let released = || with(attachment(), json!({ "status": { "attached": true } }));
     let (not, still) = (Some(Mismatch::NotPublished), Some(Mismatch::StillPublished));
     let context = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
-    // attachment, published, unpublished, mismatch, node gone
+    // attachment, published, unpublished, mismatch, node registered
     let rows = [
-        (attachment(), None, false, None, false, Do::Attach),
         (attachment(), None, false, None, true, Do::Attach),
-        (attachment(), Some(context.clone()), false, None, false, Do::RecordAttached(context.clone())),
-        (held(), None, false, None, false, Do::Nothing),
+        (attachment(), None, false, None, false, Do::Attach),
+        (attachment(), Some(context.clone()), false, None, true, Do::RecordAttached(context.clone())),
         (held(), None, false, None, true, Do::Nothing),
-        (held(), None, false, not, false, Do::PublishAgain),
-        (held(), None, false, not, true, Do::MarkDetached),
-        (held(), None, false, still, false, Do::Nothing),
-        (held(), Some(context.clone()), false, None, false, Do::RecordContext(context.clone())),
-        (held(), Some(context.clone()), false, not, false, Do::PublishAgain),
-        (held(), Some(context.clone()), false, not, true, Do::MarkDetached),
-        (with(held(), deleting.clone()), None, false, None, false, Do::Detach),
-        (with(held(), deleting.clone()), Some(context), false, None, false, Do::Detach),
-        (with(held(), deleting.clone()), None, true, None, false, Do::Release),
-        (with(held(), deleting.clone()), None, false, not, false, Do::Detach),
-        (with(released(), deleting.clone()), None, false, None, false, Do::Nothing),
-        (with(released(), deleting.clone()), None, false, still, false, Do::UnpublishAgain),
-        (with(released(), deleting.clone()), None, true, still, false, Do::UnpublishAgain),
-        (with(released(), deleting.clone()), None, true, None, false, Do::Release),
-        (with(attachment(), deleting.clone()), None, true, None, false, Do::Nothing),
-        (with(attachment(), deleting), None, false, None, false, Do::Nothing),
+        (held(), None, false, None, false, Do::Nothing),
+        (held(), None, false, not, true, Do::PublishAgain),
+        (held(), None, false, not, false, Do::AwaitDeletion),
+        (held(), None, false, still, true, Do::Nothing),
+        (held(), Some(context.clone()), false, None, true, Do::RecordContext(context.clone())),
+        (held(), Some(context.clone()), false, not, true, Do::PublishAgain),
+        (held(), Some(context.clone()), false, not, false, Do::RecordContext(context.clone())),
+        (with(held(), deleting.clone()), None, false, None, true, Do::Detach),
+        (with(held(), deleting.clone()), Some(context), false, None, true, Do::Detach),
+        (with(held(), deleting.clone()), None, true, None, true, Do::Release),
+        (with(held(), deleting.clone()), None, false, not, true, Do::Detach),
+        (with(released(), deleting.clone()), None, false, None, true, Do::Nothing),
+        (with(released(), deleting.clone()), None, false, still, true, Do::UnpublishAgain),
+        (with(released(), deleting.clone()), None, true, still, true, Do::UnpublishAgain),
+        (with(released(), deleting.clone()), None, true, None, true, Do::Release),
+        (with(attachment(), deleting.clone()), None, true, None, true, Do::Nothing),
+        (with(attachment(), deleting), None, false, None, true, Do::Nothing),
     ];
     assert_eq!(rows.len(), 21);
-    for (attachment, published, unpublished, mismatch, node_is_gone, expected) in rows {
+    for (attachment, published, unpublished, mismatch, node_is_registered, expected) in rows {
         let attachment = record(attachment);
-        let view = AttachmentView { attachment: &attachment, published, unpublished, mismatch, node_is_gone };
+        let view = AttachmentView { attachment: &attachment, published, unpublished, mismatch, node_is_registered };
         assert_eq!(decide(&settings(), &view), expected, "{view:?}");
     }
 }
