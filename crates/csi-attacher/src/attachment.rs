@@ -4,6 +4,7 @@ pub(crate) mod attach;
 pub(crate) mod decision;
 pub(crate) mod detach;
 pub(crate) mod left_behind;
+pub(crate) mod node_ids;
 pub(crate) mod patch;
 pub(crate) mod remembered;
 pub(crate) mod request;

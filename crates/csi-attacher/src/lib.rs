@@ -10,8 +10,8 @@
 //! 3. What to do is decided without I/O ([`attachment::decision`]).
 //! 4. To attach: which volume ([`source`]), our finalizer on it ([`volume`]), the request ([`attachment::request`]), our finalizer
 //!    and the node id on the attachment, a slot for the call ([`call_slots`]), the call, the status ([`attachment::attach`]).
-//! 5. To detach: the call, at the node id that was noted, and our finalizer goes ([`attachment::detach`]). What was published
-//!    for an attachment that vanished under way is unpublished too ([`attachment::left_behind`]).
+//! 5. To detach: the call, at every id of the node ([`attachment::node_ids`]) where no other attachment has the volume, and our
+//!    finalizer goes ([`attachment::detach`]). What was published for an attachment that vanished under way is unpublished too ([`attachment::left_behind`]).
 //! 6. What fails is told in the status; the queue decides when to try again.
 //!
 //! Beside it, [`reconcile`] compares the statuses with what the driver lists, and [`backlog`] says when work waits for long.
@@ -37,6 +37,7 @@ mod still_wanted;
 mod subscriptions;
 mod term;
 mod term_context;
+mod turns;
 mod volume;
 
 pub use run::run;

@@ -22,6 +22,7 @@ use crate::records::{AttachmentProjection, VolumeProjection};
 use crate::settings::Settings;
 use crate::subscriptions::subscribe;
 use crate::term_context::{Queues, TermContext};
+use crate::turns::Turns;
 use crate::volume::own_patches::OwnPatches;
 use crate::volume::sync_volume;
 use crate::{backlog, reconcile};
@@ -79,6 +80,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> Arc<TermContext> {
         draining: term.draining(),
         queues: Queues::new(settings.backoff, &process.queue_metrics),
         slots: CallSlots::new(settings.worker_threads, process.metrics.clone()),
+        calls: Turns::default(),
         attachment_projection: AttachmentProjection::new(settings, &caches.interners),
         volume_projection: VolumeProjection::new(settings, &caches.interners),
         remembered: Remembered::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use controller_runtime::{Backoff, Projection as _, WorkQueue, WorkQueueMetrics};
 use csi_client::ControllerClient;
 use kube::Api;
-use storage_kube::names::{AttachmentName, VolumeName};
+use storage_kube::names::{AttachmentName, NodeId, VolumeHandle, VolumeName};
 use storage_kube::wire::VolumeAttachment;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,7 @@ use crate::error::AttachmentError;
 use crate::reconcile::mismatches::Mismatches;
 use crate::records::{AttachmentProjection, AttachmentRecord, NodeRecord, VolumeProjection, VolumeRecord};
 use crate::settings::Settings;
+use crate::turns::Turns;
 use crate::volume::own_patches::OwnPatches;
 
 /// The queues of one term.
@@ -50,6 +51,8 @@ pub(crate) struct TermContext {
     pub(crate) draining: CancellationToken,
     pub(crate) queues: Queues,
     pub(crate) slots: CallSlots,
+    /// To publish or unpublish a volume at a node id: two attachments may be about the same.
+    pub(crate) calls: Turns<(VolumeHandle, NodeId)>,
     /// Make records of what did not come through the caches.
     pub(crate) attachment_projection: AttachmentProjection,
     pub(crate) volume_projection: VolumeProjection,

@@ -79,7 +79,7 @@ pub(crate) async fn protect(
         return Ok(volume);
     }
     // One at a time: the patch that appends to a list does not look whether we are in it.
-    let _turn = term.own_patches.turn(name).await;
+    let _turn = term.own_patches.turns.take(name).await;
     let mut current = term.volume(name).unwrap_or(volume);
     let failed = |source| AttachmentError::ProtectVolume { source: Box::new(source) };
     for left in (0..TRIES).rev() {

@@ -1,6 +1,6 @@
 //! Attaching: what has to be there first, the one call, and the status that says so.
 
-use csi_proto::csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
+use csi_proto::csi::v1::ControllerPublishVolumeRequest;
 use storage_kube::credentials::{self, Credentials};
 use storage_kube::names::NodeId;
 use tracing::{info, warn};
@@ -35,7 +35,7 @@ pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result
     let Some(attachment) = hold(term, &attachment, &node).await? else { return Ok(()) };
     request.node_id = node.to_string();
     request.secrets = secrets.expose();
-    let answer = publish(term, &attachment, &known, request).await;
+    let answer = publish(term, &attachment, &known, &node, request).await;
     if may_be_published(&answer) {
         term.left_behind.note(Sent { attachment: attachment.clone(), volume: known });
     }
@@ -90,22 +90,22 @@ pub(crate) async fn mark_attached(term: &TermContext, attachment: &Attachment) -
     Ok(())
 }
 
-/// The driver says that a volume which should be published is not: publishes it once more where it was.
+/// The driver says that a volume which should be published is not: publishes it once more, at the id the node has now.
 pub(crate) async fn publish_again(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
     warn!(attachment = %attachment.name, "the CSI driver does not list the volume as attached: attaching it again");
     let known = source::to_attach(term, attachment).await?;
     let mut request = request::publish(&term.settings, &known)?;
     let secrets = secrets(term, &known).await?;
-    let node = match attachment.record.published_node() {
-        Some(node) => node.clone(),
-        None => node_id(term, attachment)?,
-    };
+    // Decided about while the node was registered. Whether it comes back the listings show.
+    let Ok(node) = node_id(term, attachment) else { return Ok(()) };
+    // Both ids of the node have been listed without the volume: from here on it is at the present one.
+    let Some(attachment) = hold(term, attachment, &node).await? else { return Ok(()) };
     request.node_id = node.to_string();
     request.secrets = secrets.expose();
-    let context = publish(term, attachment, &known, request).await?;
+    let context = publish(term, &attachment, &known, &node, request).await?;
     info!(attachment = %attachment.name, "volume attached again");
     term.remembered.set_published(&attachment.record.uid, Some(context.clone()));
-    record_context(term, attachment, context).await
+    record_context(term, &attachment, context).await
 }
 
 /// What was tried before must be the volume of this try: once it is published, only one of two could be detached.
@@ -164,17 +164,9 @@ async fn leave_old_node(
     let Some(old) = record.published_node().filter(|old| *old != node && record.is_held(&term.settings)) else {
         return Ok(());
     };
-    if detach::is_published_for_another(term, attachment, old) {
-        return Ok(());
-    }
     info!(attachment = %attachment.name, old = %old, new = %node, "the node has another id than at the last try to attach");
-    let request = ControllerUnpublishVolumeRequest {
-        volume_id: source::handle(volume)?.to_string(),
-        node_id: old.to_string(),
-        secrets: secrets.expose(),
-    };
     let wanted = still_wanted::while_attaching(term, attachment);
-    detach::unpublish(term, attachment, volume, request, wanted).await.map_err(|error| match error {
+    detach::unpublish_at_former(term, attachment, volume, old, secrets, wanted).await.map_err(|error| match error {
         AttachmentError::Unpublish(source) => AttachmentError::OldNode { node_id: old.to_string(), source },
         other => other,
     })
@@ -199,8 +191,11 @@ async fn publish(
     term: &TermContext,
     attachment: &Attachment,
     volume: &VolumeRecord,
+    node: &NodeId,
     request: ControllerPublishVolumeRequest,
 ) -> Result<PublishContext, AttachmentError> {
+    // A detach of another attachment at this id must have ended.
+    let _turn = term.calls.take(&(source::handle(volume)?, node.clone())).await;
     let again = attachment.record.attached;
     let kind = if is_first_attach(term, attachment) { CallKind::FirstAttach } else { CallKind::Ordinary };
     let slot = term.slot(kind).await?;

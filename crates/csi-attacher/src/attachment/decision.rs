@@ -51,7 +51,8 @@ pub(crate) enum AttachmentDecision {
 
 /// Whether something is to be done about an attachment when nothing is remembered of it.
 pub(crate) fn is_to_do(settings: &Settings, attachment: &AttachmentRecord) -> bool {
-    let view = AttachmentView { attachment, published: None, unpublished: false, mismatch: None, node_is_registered: true };
+    let view =
+        AttachmentView { attachment, published: None, unpublished: false, mismatch: None, node_is_registered: true };
     decide(settings, &view) != AttachmentDecision::Nothing
 }
 

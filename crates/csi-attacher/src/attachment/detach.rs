@@ -1,13 +1,15 @@
-//! Detaching: the one call, at the node where the volume was published, and letting the attachment go.
+//! Detaching: the call, at each id of the node, and letting the attachment go.
 
 use std::sync::Arc;
 
-use csi_client::Admission;
+use csi_client::{Admission, CallError, Code};
 use csi_proto::csi::v1::ControllerUnpublishVolumeRequest;
+use storage_kube::credentials::Credentials;
 use storage_kube::names::NodeId;
 use tracing::{info, warn};
 
 use super::attach::{node_id, secrets};
+use super::node_ids::{NodeIds, is_published_for_another};
 use super::{Attachment, patch, write};
 use crate::call_slots::CallKind;
 use crate::error::AttachmentError;
@@ -20,7 +22,6 @@ use crate::term_context::TermContext;
 /// Detaches a volume and lets the attachment go.
 pub(crate) async fn detach(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
     unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await?;
-    info!(attachment = %attachment.name, node = %attachment.record.node(), "volume detached");
     term.remembered.set_unpublished(&attachment.record.uid);
     term.left_behind.settled(&attachment.name);
     release(term, attachment).await
@@ -44,9 +45,7 @@ pub(crate) async fn release(term: &TermContext, attachment: &Attachment) -> Resu
 /// The driver still lists a volume of an attachment that was let go: unpublishes it once more.
 pub(crate) async fn unpublish_again(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
     warn!(attachment = %attachment.name, "the CSI driver still lists the volume as attached: detaching it again");
-    unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await?;
-    info!(attachment = %attachment.name, "volume detached again");
-    Ok(())
+    unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await
 }
 
 /// The driver does not list the volume at a node that is gone. Says once what is waited for.
@@ -75,52 +74,72 @@ async fn unpublish_where_published(
     unpublish_volume(term, attachment, &volume, wanted).await
 }
 
-/// Unpublishes the volume at the node where it was published for the attachment.
+/// Unpublishes the volume at every id of the attachment's node.
 pub(crate) async fn unpublish_volume(
     term: &TermContext,
     attachment: &Attachment,
     volume: &VolumeRecord,
     wanted: Arc<dyn Admission>,
 ) -> Result<(), AttachmentError> {
-    let handle = source::handle(volume)?;
     let secrets = secrets(term, volume).await?;
-    // The id the volume was published at, which the node need not have any more.
-    let node = match attachment.record.published_node() {
-        Some(node) => node.clone(),
+    let ids = NodeIds::of(term, attachment);
+    let latest = match ids.latest() {
+        Some(latest) => latest.clone(),
         None => node_id(term, attachment)?,
     };
+    if let Some(former) = ids.former() {
+        unpublish_at_former(term, attachment, volume, former, &secrets, Arc::clone(&wanted)).await?;
+    }
+    unpublish(term, attachment, volume, &latest, &secrets, wanted).await
+}
+
+/// [`unpublish`] at an id that the node does not have any more. A driver that does not find the id has nothing there; that it
+/// does not find the volume is its answer at the node's present id too.
+pub(crate) async fn unpublish_at_former(
+    term: &TermContext,
+    attachment: &Attachment,
+    volume: &VolumeRecord,
+    node: &NodeId,
+    secrets: &Credentials,
+    wanted: Arc<dyn Admission>,
+) -> Result<(), AttachmentError> {
+    match unpublish(term, attachment, volume, node, secrets, wanted).await {
+        Err(AttachmentError::Unpublish(CallError::Status { code: Code::NotFound, message, .. })) => {
+            info!(attachment = %attachment.name, node_id = %node, answer = message, "the CSI driver does not know the id that the node had before");
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+/// One call, unless another attachment has the volume at this id. Only OK means detached: a driver for which an unknown
+/// volume or node is detached answers OK itself (CSI spec, `ControllerUnpublishVolume`).
+async fn unpublish(
+    term: &TermContext,
+    attachment: &Attachment,
+    volume: &VolumeRecord,
+    node: &NodeId,
+    secrets: &Credentials,
+    wanted: Arc<dyn Admission>,
+) -> Result<(), AttachmentError> {
+    let handle = source::handle(volume)?;
     let request = ControllerUnpublishVolumeRequest {
         volume_id: handle.to_string(),
         node_id: node.to_string(),
         secrets: secrets.expose(),
     };
-    unpublish(term, attachment, volume, request, wanted).await
-}
-
-/// One call. Only OK means detached: a driver for which an unknown volume or node is detached answers OK itself
-/// (CSI spec, `ControllerUnpublishVolume`).
-pub(crate) async fn unpublish(
-    term: &TermContext,
-    attachment: &Attachment,
-    volume: &VolumeRecord,
-    request: ControllerUnpublishVolumeRequest,
-    wanted: Arc<dyn Admission>,
-) -> Result<(), AttachmentError> {
+    // Until the call has ended nobody else publishes the volume here.
+    let _turn = term.calls.take(&(handle, node.clone())).await;
+    if is_published_for_another(term, attachment, node) {
+        info!(attachment = %attachment.name, node_id = %node, "volume stays attached, another VolumeAttachment has it at this node id");
+        return Ok(());
+    }
     let slot = term.slot(CallKind::Ordinary).await?;
     let driver = term.driver.provided(wanted).for_migrated(migration::is_migratable(volume));
     let answer = driver.controller_unpublish_volume(request).await;
     term.mismatches.call_ended(&attachment.record.uid);
     drop(slot);
-    answer.map(drop).map_err(AttachmentError::Unpublish)
-}
-
-/// Whether another attachment of the same volume is, or may be, published at this node id.
-pub(crate) fn is_published_for_another(term: &TermContext, attachment: &Attachment, node: &NodeId) -> bool {
-    let Some(volume) = attachment.record.volume() else { return false };
-    let others = term.caches.attachments.in_group(volume);
-    others
-        .iter()
-        .filter(|other| **other != attachment.name)
-        .filter_map(|other| term.attachment(other))
-        .any(|other| other.record.published_node() == Some(node) && other.record.is_held(&term.settings))
+    answer.map_err(AttachmentError::Unpublish)?;
+    info!(attachment = %attachment.name, node = %attachment.record.node(), node_id = %node, "volume detached");
+    Ok(())
 }

@@ -10,7 +10,7 @@ use controller_runtime::Outcome;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use storage_kube::names::AttachmentName;
-use tracing::{debug, error, info};
+use tracing::{debug, error};
 
 use super::{Attachment, detach};
 use crate::records::VolumeRecord;
@@ -64,15 +64,10 @@ impl LeftBehind {
 /// Unpublishes what was left behind under a name that no attachment has.
 pub(crate) async fn undo(term: &TermContext, name: &AttachmentName) -> Outcome {
     let Some(Sent { attachment, volume }) = term.left_behind.get(name) else { return Outcome::Done };
-    let elsewhere = |node| detach::is_published_for_another(term, &attachment, node);
-    if attachment.record.published_node().is_some_and(elsewhere) {
-        term.left_behind.settled(name);
-        return Outcome::Done;
-    }
     let wanted = still_wanted::while_gone(term, &attachment);
     match detach::unpublish_volume(term, &attachment, &volume, wanted).await {
         Ok(()) => {
-            info!(attachment = %name, "volume detached, which was attached for an attachment that is gone");
+            debug!(attachment = %name, "what was attached for an attachment that is gone is undone");
             term.left_behind.settled(name);
             Outcome::Done
         }

@@ -111,12 +111,12 @@ async fn what_is_detached_is_asked_of_the_driver() {
             false,
         ),
         (
-            // The Go attacher asks with the new id.
+            // The Go attacher asks with the new id alone.
             Row {
                 attachment: attached(attachment(), "annotatedNodeID"),
-                ..Row::new("the node has another id by now", PLAIN, 1, true)
+                ..Row::new("the node has another id by now", PLAIN, 2, true)
             },
-            "annotatedNodeID",
+            "nodeID1",
             false,
         ),
         (

@@ -373,13 +373,57 @@ async fn d1_a_node_that_is_back_is_not_taken_for_gone() {
     assert!(scene.writes().is_empty(), "{:?}", scene.writes());
 }
 
-/// It is published again where it was, whatever the node is called by now.
+/// Listed at neither id of its node, the volume is published where the node is by now, and the id is noted before.
 #[tokio::test(start_paused = true)]
-async fn a_repeated_publish_is_at_the_id_of_the_first() {
+async fn n12_a_repeated_publish_is_at_the_present_id() {
     let scene = Scene::listing().await;
     scene.add_attachment(attached(attachment(), "old"));
     scene.pass(ROUND * 5).await;
-    assert_eq!(scene.published().iter().map(|call| call.node_id.as_str()).collect::<Vec<_>>(), ["old"]);
+    assert_eq!(scene.published().iter().map(|call| call.node_id.as_str()).collect::<Vec<_>>(), ["nodeID1"]);
+    assert_eq!((scene.count(Rpc::ControllerUnpublishVolume), scene.writes()), (0, vec!["hold".to_owned()]));
+    let found = scene.attachment("pv1-node1").unwrap();
+    assert_eq!(found["metadata"]["annotations"]["csi.alpha.kubernetes.io/node-id"], "nodeID1");
+}
+
+/// A new version of the driver lists its volumes under new node ids.
+#[tokio::test(start_paused = true)]
+async fn n12_a_listing_with_either_id_of_the_node_is_enough() {
+    for listed in ["before", "nodeID1"] {
+        let scene = Scene::listing().await;
+        scene.driver.publish("handle1", listed);
+        scene.add_attachment(attached(attachment(), "before"));
+        scene.pass(ROUND * 10).await;
+        assert_eq!((calls(&scene), scene.writes()), ((0, 0), vec![]), "{listed}");
+    }
+}
+
+/// The attachment is let go and held by somebody else; the driver still lists the volume at one id of the node.
+#[tokio::test(start_paused = true)]
+async fn n12_what_is_still_listed_at_either_id_is_detached_again() {
+    for listed in ["before", "nodeID1"] {
+        let scene = Scene::listing().await;
+        scene.driver.publish("handle1", listed);
+        let others = json!({ "metadata": { "finalizers": ["other"] } });
+        scene.add_attachment(with(attached(attachment(), "before"), others));
+        scene.delete_attachment("pv1-node1");
+        scene.pass(ROUND * 10).await;
+        assert_eq!(scene.unpublished_at(), ["before", "nodeID1"], "{listed}");
+        assert!(scene.driver.published_nodes("handle1").is_empty(), "{listed}");
+    }
+}
+
+/// Another attachment has it there: the driver rightly lists it.
+#[tokio::test(start_paused = true)]
+async fn n1_what_is_listed_for_another_attachment_is_left_alone() {
+    let scene = Scene::listing().await;
+    scene.driver.publish("handle1", "nodeID1");
+    scene.add_node(node("node2", "nodeID1"));
+    scene.add_attachment(attached(attachment_of("pv1-node2", "pv1", "node2"), "nodeID1"));
+    let others = json!({ "metadata": { "finalizers": ["other"] } });
+    scene.add_attachment(with(attached(attachment(), "nodeID1"), others));
+    scene.delete_attachment("pv1-node1");
+    scene.pass(ROUND * 10).await;
+    assert_eq!(calls(&scene), (0, 0));
 }
 
 /// Listed as published by a listing from before the detach, and by another one that is no newer at the driver.

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use fake_driver::Rpc;
-use k8s_openapi::api::storage::v1::CSINode;
+use csi_proto::csi::v1::ControllerUnpublishVolumeRequest;
+use fake_driver::{Release, Rpc, Step};
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use serde_json::json;
+use tonic::Code;
 
-use super::objects::{attached, attachment, node, node_without_driver, volume};
+use super::objects::{attached, attachment, attachment_of, node, node_without_driver, volume, with};
 use super::scene::{Scene, config};
 
 async fn without_node() -> Scene {
@@ -59,24 +61,33 @@ async fn a_node_that_stays_away_is_told_once_and_still_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn d2_a_volume_is_detached_at_the_id_it_was_attached_at() {
     type Act = fn(&Scene);
-    let rows: [(&str, Act); 4] = [
-        ("the CSINode is gone", |scene| scene.api.remove::<CSINode>(None, "node1")),
-        ("the driver's entry is gone", |scene| {
-            scene.api.merge::<CSINode>(
-                None,
-                "node1",
-                &json!({ "spec": { "drivers": [{ "name": "other", "nodeID": "x" }] } }),
-            );
-        }),
-        ("the CSINode has no drivers", |scene| {
-            scene.api.merge::<CSINode>(None, "node1", &json!({ "spec": { "drivers": null } }));
-        }),
-        ("the node came back under another id", |scene| {
-            scene.api.remove::<CSINode>(None, "node1");
-            scene.add_node(node("node1", "another"));
-        }),
+    let rows: [(&str, Act, &[&str]); 4] = [
+        ("the CSINode is gone", |scene| scene.api.remove::<CSINode>(None, "node1"), &["nodeID1"]),
+        (
+            "the driver's entry is gone",
+            |scene| {
+                let other = json!({ "spec": { "drivers": [{ "name": "other", "nodeID": "x" }] } });
+                scene.api.merge::<CSINode>(None, "node1", &other);
+            },
+            &["nodeID1"],
+        ),
+        (
+            "the CSINode has no drivers",
+            |scene| {
+                scene.api.merge::<CSINode>(None, "node1", &json!({ "spec": { "drivers": null } }));
+            },
+            &["nodeID1"],
+        ),
+        (
+            "the node came back under another id",
+            |scene| {
+                scene.api.remove::<CSINode>(None, "node1");
+                scene.add_node(node("node1", "another"));
+            },
+            &["nodeID1", "another"],
+        ),
     ];
-    for (case, act) in rows {
+    for (case, act, ids) in rows {
         let scene = Scene::start().await;
         scene.add_attachment(attachment());
         scene.attached("pv1-node1").await;
@@ -84,8 +95,7 @@ async fn d2_a_volume_is_detached_at_the_id_it_was_attached_at() {
         scene.pass(Duration::from_millis(100)).await;
         scene.delete_attachment("pv1-node1");
         scene.gone("pv1-node1").await;
-        assert_eq!(scene.unpublished().len(), 1, "{case}");
-        assert_eq!(scene.unpublished()[0].node_id, "nodeID1", "{case}");
+        assert_eq!(scene.unpublished_at(), ids, "{case}");
         assert!(scene.driver.published_nodes("handle1").is_empty(), "{case}");
         assert!(!scene.writes().contains(&"detachError".to_owned()), "{case}");
     }
@@ -107,4 +117,130 @@ async fn d2_without_a_noted_id_the_node_must_be_known() {
     scene.add_node(node("node1", "nodeID1"));
     scene.gone("pv1-node1").await;
     assert_eq!(scene.unpublished()[0].node_id, "nodeID1");
+}
+
+/// A new version of the driver calls the same machine otherwise, and says OK or NOT_FOUND to ids that it does not know.
+#[tokio::test(start_paused = true)]
+async fn n12_a_volume_is_detached_at_both_ids_of_its_node() {
+    for answer in [Code::Ok, Code::NotFound] {
+        let scene = Scene::start().await;
+        scene.add_attachment(attached(attachment(), "before"));
+        scene.driver.publish("handle1", "nodeID1");
+        scene.driver.script_by(move |request: &ControllerUnpublishVolumeRequest| {
+            (request.node_id == "before" && answer != Code::Ok).then(|| Step::fail(answer, "no such node"))
+        });
+        scene.pass(Duration::from_millis(100)).await;
+        scene.delete_attachment("pv1-node1");
+        scene.gone("pv1-node1").await;
+        assert_eq!(scene.unpublished_at(), ["before", "nodeID1"], "{answer:?}");
+        assert!(scene.driver.published_nodes("handle1").is_empty(), "{answer:?}");
+        assert_eq!(scene.writes(), ["release"], "{answer:?}");
+    }
+}
+
+/// What else the driver may say of the id that the node had, and NOT_FOUND where it is the only one: the volume may be there.
+#[tokio::test(start_paused = true)]
+async fn n12_only_not_found_of_a_former_id_counts_as_detached() {
+    let rows = [
+        ("before", Code::Internal, true),
+        ("before", Code::Unavailable, true),
+        ("nodeID1", Code::NotFound, true),
+        ("before", Code::NotFound, false),
+    ];
+    for (id, code, registered) in rows {
+        let scene = Scene::with(config(), |_| ()).await;
+        scene.add_volume(volume());
+        if registered {
+            scene.add_node(node("node1", "nodeID1"));
+        }
+        scene.add_attachment(attached(attachment(), "before"));
+        scene.driver.script_by(move |request: &ControllerUnpublishVolumeRequest| {
+            (request.node_id == id).then(|| Step::fail(code, "no"))
+        });
+        scene.pass(Duration::from_millis(100)).await;
+        scene.delete_attachment("pv1-node1");
+        scene.pass(Duration::from_mins(1)).await;
+        let found = scene.attachment("pv1-node1").expect("the attachment stays");
+        assert!(found["status"]["detachError"]["message"].as_str().unwrap().ends_with("desc = no"), "{id} {code:?}");
+    }
+}
+
+/// A try at the id that the node had before, whatever became of it, holds up no attach at the present one.
+#[tokio::test(start_paused = true)]
+async fn n12_an_id_that_the_driver_does_not_know_holds_up_no_attach() {
+    let scene = Scene::start().await;
+    scene.driver.script(Rpc::ControllerUnpublishVolume, Step::fail(Code::NotFound, "no such node"));
+    scene.add_attachment(with(attached(attachment(), "before"), json!({ "status": { "attached": false } })));
+    scene.attached("pv1-node1").await;
+    assert_eq!(
+        (scene.unpublished_at(), scene.writes()),
+        (vec!["before".to_owned()], ["hold", "attached"].map(String::from).to_vec())
+    );
+}
+
+/// Two Node names with one id at the driver, such as a machine that was renamed.
+async fn shared_id() -> Scene {
+    let scene = Scene::start().await;
+    scene.add_node(node("node2", "nodeID1"));
+    scene.driver.publish("handle1", "nodeID1");
+    scene.add_attachment(attached(attachment(), "nodeID1"));
+    scene.add_attachment(attached(attachment_of("pv1-node2", "pv1", "node2"), "nodeID1"));
+    scene.pass(Duration::from_millis(100)).await;
+    scene
+}
+
+#[tokio::test(start_paused = true)]
+async fn n1_nothing_is_unpublished_where_another_attachment_has_the_volume() {
+    let scene = shared_id().await;
+    scene.delete_attachment("pv1-node1");
+    scene.gone("pv1-node1").await;
+    scene.pass(Duration::from_mins(1)).await;
+    assert_eq!(scene.driver.published_nodes("handle1"), ["nodeID1"]);
+    assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0);
+    scene.delete_attachment("pv1-node2");
+    scene.gone("pv1-node2").await;
+    assert!(scene.driver.published_nodes("handle1").is_empty(), "the last one detaches");
+}
+
+/// Neither may leave it to the other.
+#[tokio::test(start_paused = true)]
+async fn n1_two_that_go_at_the_same_time_leave_nothing_published() {
+    let scene = shared_id().await;
+    scene.delete_attachment("pv1-node1");
+    scene.delete_attachment("pv1-node2");
+    scene.gone("pv1-node1").await;
+    scene.gone("pv1-node2").await;
+    assert!(scene.driver.published_nodes("handle1").is_empty());
+}
+
+/// Their calls would overtake each other at the driver.
+#[tokio::test(start_paused = true)]
+async fn n1_an_attach_waits_for_the_detach_of_another_attachment_at_the_same_id() {
+    let scene = Scene::start().await;
+    scene.add_node(node("node2", "nodeID1"));
+    scene.add_attachment(attached(attachment(), "nodeID1"));
+    scene.pass(Duration::from_millis(100)).await;
+    let release = Release::new();
+    scene.driver.script(Rpc::ControllerUnpublishVolume, Step::answer().held_by(&release));
+    scene.delete_attachment("pv1-node1");
+    scene.driver.wait_for_calls(Rpc::ControllerUnpublishVolume, 1).await;
+    scene.add_attachment(attachment_of("pv1-node2", "pv1", "node2"));
+    scene.pass(Duration::from_secs(1)).await;
+    assert_eq!(scene.count(Rpc::ControllerPublishVolume), 0);
+    release.release();
+    scene.attached("pv1-node2").await;
+    assert_eq!(scene.driver.published_nodes("handle1"), ["nodeID1"]);
+    assert_eq!(scene.term().calls.len(), 0);
+}
+
+/// The node of the other attachment has the id by now, and had another when the volume was attached there.
+#[tokio::test(start_paused = true)]
+async fn n1_the_present_id_of_another_attachments_node_counts_too() {
+    let scene = shared_id().await;
+    scene.api.remove::<VolumeAttachment>(None, "pv1-node2");
+    scene.add_attachment(attached(attachment_of("pv1-node2", "pv1", "node2"), "before"));
+    scene.pass(Duration::from_millis(100)).await;
+    scene.delete_attachment("pv1-node1");
+    scene.gone("pv1-node1").await;
+    assert_eq!(scene.driver.published_nodes("handle1"), ["nodeID1"]);
 }

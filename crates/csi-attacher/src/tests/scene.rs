@@ -205,6 +205,11 @@ impl Scene {
         self.driver.requests()
     }
 
+    /// The node ids of [`unpublished`](Self::unpublished), in order.
+    pub(super) fn unpublished_at(&self) -> Vec<String> {
+        self.unpublished().into_iter().map(|call| call.node_id).collect()
+    }
+
     /// Every write and every Secret read so far, in the short words of [`word`].
     pub(super) fn writes(&self) -> Vec<String> {
         self.api.requests().iter().filter_map(|request| word(request)).collect()

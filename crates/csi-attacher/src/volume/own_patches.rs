@@ -5,17 +5,16 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use storage_kube::names::VolumeName;
-use tokio::sync::OwnedMutexGuard;
 
 use crate::records::VolumeRecord;
-
-type Turns = Mutex<HashMap<VolumeName, Arc<tokio::sync::Mutex<()>>>>;
+use crate::turns::Turns;
 
 /// Holds only volumes that are being patched, or that the cache does not show yet as they are.
 #[derive(Default)]
 pub(crate) struct OwnPatches {
     answers: Mutex<HashMap<VolumeName, Arc<VolumeRecord>>>,
-    turns: Arc<Turns>,
+    /// To patch a volume.
+    pub(crate) turns: Turns<VolumeName>,
 }
 
 impl OwnPatches {
@@ -47,30 +46,6 @@ impl OwnPatches {
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.answers.lock().len() + self.turns.lock().len()
-    }
-
-    /// Waits until nobody else of this term patches the volume.
-    pub(crate) async fn turn(&self, name: &VolumeName) -> Turn {
-        let turn = Arc::clone(self.turns.lock().entry(name.clone()).or_default());
-        Turn { held: Some(turn.lock_owned().await), name: name.clone(), turns: Arc::clone(&self.turns) }
-    }
-}
-
-/// The right to patch one volume; ends when it is dropped.
-pub(crate) struct Turn {
-    held: Option<OwnedMutexGuard<()>>,
-    name: VolumeName,
-    turns: Arc<Turns>,
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.held = None;
-        let mut turns = self.turns.lock();
-        // Nobody else waits: the table's own reference is the last.
-        if turns.get(&self.name).is_some_and(|turn| Arc::strong_count(turn) == 1) {
-            turns.remove(&self.name);
-        }
+        self.answers.lock().len() + self.turns.len()
     }
 }

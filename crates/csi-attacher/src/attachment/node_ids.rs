@@ -1,0 +1,54 @@
+//! What a CSI driver calls the node of an attachment: the id that was noted before the call, and the id that the `CSINode`
+//! has now.
+//!
+//! A new version of a driver may call a machine otherwise, or another machine may have the name: nobody can tell which. As
+//! long as the `CSINode` is there, both ids are the node's. And one id may be that of two Node names.
+
+use storage_kube::names::NodeId;
+
+use super::Attachment;
+use crate::records::NodeRecord;
+use crate::term_context::TermContext;
+
+/// The ids of the node of one attachment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodeIds {
+    noted: Option<NodeId>,
+    registered: Option<NodeId>,
+}
+
+impl NodeIds {
+    pub(crate) fn of(term: &TermContext, attachment: &Attachment) -> Self {
+        let registered = match term.node(attachment).as_deref() {
+            Some(NodeRecord::Registered(id)) => Some(id.clone()),
+            Some(NodeRecord::WithoutDriver) | None => None,
+        };
+        Self { noted: attachment.record.published_node().cloned(), registered }
+    }
+
+    /// The id the node has by now, or the one that was noted where that is not known.
+    pub(crate) fn latest(&self) -> Option<&NodeId> {
+        self.registered.as_ref().or(self.noted.as_ref())
+    }
+
+    /// The noted id, if the node has another one by now.
+    pub(crate) fn former(&self) -> Option<&NodeId> {
+        self.noted.as_ref().filter(|noted| self.registered.as_ref().is_some_and(|registered| registered != *noted))
+    }
+
+    /// Every id the volume may be published at, each once.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &NodeId> {
+        self.former().into_iter().chain(self.latest())
+    }
+}
+
+/// Whether another attachment of the same volume is, or may be, published at this id. One that is being deleted does not
+/// count: of two that go at the same time neither may leave the call to the other.
+pub(crate) fn is_published_for_another(term: &TermContext, attachment: &Attachment, node: &NodeId) -> bool {
+    let Some(volume) = attachment.record.volume() else { return false };
+    let others = term.caches.attachments.in_group(volume);
+    others.iter().filter(|other| **other != attachment.name).filter_map(|other| term.attachment(other)).any(|other| {
+        let may_be_published = other.record.is_held(&term.settings) && !other.record.deleting;
+        may_be_published && NodeIds::of(term, &other).all().any(|id| id == node)
+    })
+}
