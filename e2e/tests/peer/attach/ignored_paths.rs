@@ -13,7 +13,7 @@ const LOOK: &str = "before something is refused or repeated because of what a ca
 const CURE: &str =
     "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
 const NODE_COMES: &str = "an attachment waits for its node to register the driver";
-const NODE_RETURNS: &str = "a volume is taken from the node it was published to";
+const NODE_RETURNS: &str = "a volume is taken from the node id it was published to, and from the present one";
 
 pub(super) const RULES: &[Rule] = &[
     differ("*/*", "/seen/*/metadata/resourceVersion", COUNTER),
@@ -49,7 +49,8 @@ pub(super) const RULES: &[Rule] = &[
         "the driver may end before it has written down a call that its caller has given up",
     ),
     differ("refused/node-late", "/requests/patch volumeattachments~status/**", NODE_COMES),
-    differ("courses/node-returned", "/calls/ControllerUnpublishVolume/requests/0/node_id", NODE_RETURNS),
+    differ("courses/node-returned", "/calls/ControllerUnpublishVolume/requests/1", NODE_RETURNS),
+    differ("courses/node-returned", "/calls/ControllerUnpublishVolume/count", NODE_RETURNS),
     differ("courses/node-returned", "/left at the driver/0", NODE_RETURNS),
     differ("trivial/process", "/requests/watch persistentvolumes", "a driver that does not attach needs no volumes"),
 ];

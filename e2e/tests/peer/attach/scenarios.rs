@@ -175,7 +175,7 @@ fn courses() -> Vec<Scenario> {
         course("foreign", Course::Foreign),
         course("volume-first", Course::VolumeFirst),
         course("node-gone", Course::NodeGone),
-        course("node-returned", Course::NodeReturned),
+        Scenario { calls: 2, ..course("node-returned", Course::NodeReturned) },
         course("forced", Course::Forced),
         Scenario {
             volume: json!({ "accessModes": ["ReadWriteMany"] }),
