@@ -101,6 +101,10 @@ async fn failed(term: &TermContext, attachment: &Attachment, error: &AttachmentE
         debug!(attachment = %attachment.name, err = %error, "not done");
         return Outcome::Retry;
     }
+    if let AttachmentError::NodeChanged { .. } = error {
+        info!(attachment = %attachment.name, err = %error, "begins anew with what the node is called now");
+        return Outcome::RetryAfter(Duration::ZERO);
+    }
     if let Some(node) = error.missing_node() {
         let waited = term.waiting_for_node.wait(node, &attachment.name);
         if is_registered(term, node) {

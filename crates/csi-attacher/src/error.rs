@@ -1,7 +1,7 @@
 //! What can go wrong with an attachment or a volume. Where the Go attacher has a text that tools look for, it is kept.
 
 use csi_client::{CallError, Code};
-use storage_kube::names::{AttachmentName, NodeName, VolumeName};
+use storage_kube::names::{AttachmentName, NodeId, NodeName, VolumeName};
 use storage_kube::{access_mode, credentials, secret_ref::SecretRef};
 use thiserror::Error;
 
@@ -55,6 +55,8 @@ pub(crate) enum AttachmentError {
     NodeMissing { node: NodeName },
     #[error("CSINode {node} does not contain driver {driver}")]
     DriverMissing { node: NodeName, driver: String },
+    #[error("not sent: node {node} does not have the id {node_id} any more")]
+    NodeChanged { node: NodeName, node_id: NodeId },
     #[error("could not save VolumeAttachment: {source}")]
     Hold { source: Box<kube::Error> },
     #[error("could not detach the volume from node id {node_id}, where it was before: {source}")]

@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use csi_client::{Admission, Denied};
+use storage_kube::names::NodeId;
 use tokio_util::sync::CancellationToken;
 
 use crate::attachment::Attachment;
 use crate::caches::Caches;
-use crate::records::AttachmentRecord;
+use crate::records::{AttachmentRecord, NodeRecord};
 use crate::term_context::TermContext;
 
 struct StillWanted {
@@ -17,6 +18,8 @@ struct StillWanted {
     caches: Arc<Caches>,
     attachment: Attachment,
     condition: Condition,
+    /// What the node must still be called.
+    node: Option<NodeId>,
 }
 
 /// Of the attachment.
@@ -25,6 +28,17 @@ enum Condition {
     There(fn(&AttachmentRecord) -> Option<&'static str>),
     /// There is none of its name.
     Gone,
+}
+
+impl StillWanted {
+    fn node_objection(&self) -> Option<&'static str> {
+        let wanted = self.node.as_ref()?;
+        match self.caches.node(self.attachment.record.node()).as_deref() {
+            Some(NodeRecord::Registered(now)) if now == wanted => None,
+            Some(_) => Some("the node has another id by now, or none"),
+            None => Some("the node is gone"),
+        }
+    }
 }
 
 impl Admission for StillWanted {
@@ -39,7 +53,7 @@ impl Admission for StillWanted {
                 (Condition::There(_), Some(now)) if now.uid != self.attachment.record.uid => {
                     Some("the attachment was made anew")
                 }
-                (Condition::There(objection), Some(now)) => objection(&now),
+                (Condition::There(objection), Some(now)) => objection(&now).or_else(|| self.node_objection()),
             }
         };
         objection.map_or(Ok(()), |why| Err(Denied(why.to_owned())))
@@ -50,45 +64,55 @@ impl Admission for StillWanted {
     }
 }
 
-fn still_wanted(term: &TermContext, attachment: &Attachment, condition: Condition) -> Arc<dyn Admission> {
-    Arc::new(StillWanted {
+fn still_wanted(term: &TermContext, attachment: &Attachment, condition: Condition) -> StillWanted {
+    StillWanted {
         draining: term.draining.clone(),
         caches: Arc::clone(&term.caches),
         attachment: attachment.clone(),
         condition,
-    })
+        node: None,
+    }
 }
 
 const DELETED: &str = "the attachment was deleted";
 
-/// For a call that attaches: nobody has deleted the attachment meanwhile, or attached the volume.
+/// For a call that publishes the volume at this id of the node: the node still has the id, and the attachment needs the call.
+pub(crate) fn to_publish(term: &TermContext, attachment: &Attachment, node: &NodeId) -> Arc<dyn Admission> {
+    let condition = if attachment.record.attached { attached() } else { attaching() };
+    Arc::new(StillWanted { node: Some(node.clone()), ..still_wanted(term, attachment, condition) })
+}
+
+/// For a call before one that attaches.
 pub(crate) fn while_attaching(term: &TermContext, attachment: &Attachment) -> Arc<dyn Admission> {
-    let objection = |now: &AttachmentRecord| match (now.deleting, now.attached) {
+    Arc::new(still_wanted(term, attachment, attaching()))
+}
+
+/// Nobody has deleted the attachment meanwhile, or attached the volume.
+fn attaching() -> Condition {
+    Condition::There(|now| match (now.deleting, now.attached) {
         (true, _) => Some(DELETED),
         (false, true) => Some("the attachment is attached already"),
         (false, false) => None,
-    };
-    still_wanted(term, attachment, Condition::There(objection))
+    })
 }
 
-/// For one that attaches again what should be attached.
-pub(crate) fn while_attached(term: &TermContext, attachment: &Attachment) -> Arc<dyn Admission> {
-    let objection = |now: &AttachmentRecord| match (now.deleting, now.attached) {
+/// The volume is to be attached again.
+fn attached() -> Condition {
+    Condition::There(|now| match (now.deleting, now.attached) {
         (true, _) => Some(DELETED),
         (false, false) => Some("the attachment is not attached any more"),
         (false, true) => None,
-    };
-    still_wanted(term, attachment, Condition::There(objection))
+    })
 }
 
 /// For a call that detaches: the attachment still is to go. One that is gone may have been made anew, and its volume
 /// published at the same node.
 pub(crate) fn while_detaching(term: &TermContext, attachment: &Attachment) -> Arc<dyn Admission> {
     let objection = |now: &AttachmentRecord| (!now.deleting).then_some("the attachment is not to be deleted");
-    still_wanted(term, attachment, Condition::There(objection))
+    Arc::new(still_wanted(term, attachment, Condition::There(objection)))
 }
 
 /// For a call that undoes what was done for an attachment that is gone. One made anew under the name may want it.
 pub(crate) fn while_gone(term: &TermContext, attachment: &Attachment) -> Arc<dyn Admission> {
-    still_wanted(term, attachment, Condition::Gone)
+    Arc::new(still_wanted(term, attachment, Condition::Gone))
 }

@@ -22,5 +22,6 @@ mod predicates;
 mod records;
 mod scene;
 mod secrets;
+mod statuses;
 mod trivial;
 mod volume_rows;

@@ -1,5 +1,6 @@
 //! Attaching: what has to be there first, the one call, and the status that says so.
 
+use csi_client::CallError;
 use csi_proto::csi::v1::ControllerPublishVolumeRequest;
 use storage_kube::credentials::{self, Credentials};
 use storage_kube::names::NodeId;
@@ -7,6 +8,7 @@ use tracing::{info, warn};
 
 use super::decision::PublishContext;
 use super::left_behind::Sent;
+use super::node_ids::NodeIds;
 use super::{Attachment, detach, is_first_attach, patch, request, write};
 use crate::call_slots::CallKind;
 use crate::error::{AttachmentError, SourceError};
@@ -24,6 +26,8 @@ const LARGEST_CONTEXT: usize = 256 << 10;
 pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result<(), AttachmentError> {
     let mut known = source::to_attach(term, &attachment).await?;
     same_volume(term, &attachment, &known)?;
+    // Nothing is written to a volume of another driver.
+    source::handle(&known)?;
     if let Some(name) = attachment.record.volume() {
         known = volume::protect(term, name, known).await?;
     }
@@ -53,7 +57,13 @@ pub(crate) async fn record_attached(
 ) -> Result<(), AttachmentError> {
     let record = &attachment.record;
     let error_to_clear = record.attach_error || term.remembered.may_have_attach_error(&record.uid);
-    let saved = write::status(term, attachment, patch::attached(record, &context, error_to_clear)).await;
+    // Left over from an earlier attach. A merge patch takes out only the keys that it names.
+    let before = if record.publish_context {
+        write::attachment_metadata(term, attachment).await.map_err(save_failed)?.unwrap_or_default()
+    } else {
+        PublishContext::new()
+    };
+    let saved = write::status(term, attachment, patch::attached(record, &before, &context, error_to_clear)).await;
     if saved.map_err(save_failed)?.is_some() {
         term.left_behind.settled(&attachment.name);
     }
@@ -85,7 +95,7 @@ fn save_failed(source: kube::Error) -> AttachmentError {
 /// For a driver that does not publish: there is nothing to do, so it is done.
 pub(crate) async fn mark_attached(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
     let nothing = PublishContext::new();
-    let body = patch::attached(&attachment.record, &nothing, attachment.record.attach_error);
+    let body = patch::attached(&attachment.record, &nothing, &nothing, attachment.record.attach_error);
     write::status(term, attachment, body).await.map_err(save_failed)?;
     Ok(())
 }
@@ -196,19 +206,20 @@ async fn publish(
 ) -> Result<PublishContext, AttachmentError> {
     // A detach of another attachment at this id must have ended.
     let _turn = term.calls.take(&(source::handle(volume)?, node.clone())).await;
-    let again = attachment.record.attached;
     let kind = if is_first_attach(term, attachment) { CallKind::FirstAttach } else { CallKind::Ordinary };
     let slot = term.slot(kind).await?;
-    let wanted = if again {
-        still_wanted::while_attached(term, attachment)
-    } else {
-        still_wanted::while_attaching(term, attachment)
-    };
+    let wanted = still_wanted::to_publish(term, attachment, node);
     let driver = term.driver.provided(wanted).for_migrated(migration::is_migratable(volume));
     let answer = driver.controller_publish_volume(request).await;
     term.mismatches.call_ended(&attachment.record.uid);
     drop(slot);
-    let context = answer.map_err(AttachmentError::Publish)?.publish_context;
+    let context = match answer {
+        Ok(answer) => answer.publish_context,
+        Err(CallError::Denied { .. }) if NodeIds::of(term, attachment).registered() != Some(node) => {
+            return Err(AttachmentError::NodeChanged { node: attachment.record.node().clone(), node_id: node.clone() });
+        }
+        Err(error) => return Err(AttachmentError::Publish(error)),
+    };
     let size = context.iter().map(|(key, value)| key.len() + value.len()).sum();
     if size > LARGEST_CONTEXT {
         Err(AttachmentError::ContextTooLarge { size, limit: LARGEST_CONTEXT })

@@ -26,6 +26,11 @@ impl NodeIds {
         Self { noted: attachment.record.published_node().cloned(), registered }
     }
 
+    /// The id the node has by now, if that is known.
+    pub(crate) fn registered(&self) -> Option<&NodeId> {
+        self.registered.as_ref()
+    }
+
     /// The id the node has by now, or the one that was noted where that is not known.
     pub(crate) fn latest(&self) -> Option<&NodeId> {
         self.registered.as_ref().or(self.noted.as_ref())

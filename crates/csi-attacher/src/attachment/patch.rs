@@ -47,16 +47,23 @@ fn with_finalizers(attachment: &AttachmentRecord, edit: Edit) -> MetadataPatch {
     MetadataPatch { finalizers, resource_version, ..MetadataPatch::of(&attachment.uid) }
 }
 
-/// The volume is attached. `error_to_clear`: the status has, or may have, an attach error.
+/// The volume is attached. `before`: the publish context that the status has; `error_to_clear`: the status has, or may have, an
+/// attach error.
 pub(crate) fn attached<'a>(
     attachment: &AttachmentRecord,
+    before: &'a PublishContext,
     context: &'a PublishContext,
     error_to_clear: bool,
 ) -> AttachmentPatch<'a> {
-    let metadata: BTreeMap<_, _> = context.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))).collect();
+    let said = context.iter().map(|(key, value)| (key.as_str(), Some(value.as_str())));
+    let metadata: BTreeMap<_, _> = gone(before, context).chain(said).collect();
     let status = StatusPatch {
         attached: Some(true),
-        attachment_metadata: if metadata.is_empty() { Field::Kept } else { Field::Set(metadata) },
+        attachment_metadata: match (metadata.is_empty(), context.is_empty()) {
+            (true, _) => Field::Kept,
+            (false, true) => Field::Removed,
+            (false, false) => Field::Set(metadata),
+        },
         attach_error: if error_to_clear { Field::Removed } else { Field::Kept },
         ..StatusPatch::default()
     };
@@ -69,12 +76,19 @@ pub(crate) fn changed_metadata<'a>(
     before: &'a BTreeMap<String, String>,
     context: &'a PublishContext,
 ) -> Option<AttachmentPatch<'a>> {
-    let gone = before.keys().filter(|key| !context.contains_key(*key)).map(|key| (key.as_str(), None));
     let changed = context.iter().filter(|(key, value)| before.get(*key) != Some(value));
     let changed = changed.map(|(key, value)| (key.as_str(), Some(value.as_str())));
-    let edits: BTreeMap<_, _> = gone.chain(changed).collect();
+    let edits: BTreeMap<_, _> = gone(before, context).chain(changed).collect();
     let status = |edits| StatusPatch { attachment_metadata: Field::Set(edits), ..StatusPatch::default() };
     (!edits.is_empty()).then(|| of_status(attachment, status(edits)))
+}
+
+/// Takes out the keys that the driver does not say any more.
+fn gone<'a>(
+    before: &'a PublishContext,
+    context: &'a PublishContext,
+) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
+    before.keys().filter(|key| !context.contains_key(*key)).map(|key| (key.as_str(), None))
 }
 
 /// The volume is detached.
@@ -88,14 +102,16 @@ pub(crate) fn detached(attachment: &AttachmentRecord) -> AttachmentPatch<'static
     of_status(attachment, status)
 }
 
-/// The last try to attach failed; the code is that of gRPC, when there is one (KEP-4876).
+/// The last try to attach failed; the code is that of gRPC, when there is one (KEP-4876). Kubelet's `isResourceExhaustError`
+/// reads the code alone, so that of an earlier error must not stay.
 pub(crate) fn attach_error<'a>(
     attachment: &AttachmentRecord,
     text: &'a str,
     code: Option<Code>,
     now: Timestamp,
 ) -> AttachmentPatch<'a> {
-    let error = VolumeError { error_code: code.map(i32::from), ..volume_error(text, now) };
+    let error_code = code.map_or(Field::Removed, |code| Field::Set(i32::from(code)));
+    let error = VolumeError { error_code, ..volume_error(text, now) };
     of_status(attachment, StatusPatch { attach_error: Field::Set(error), ..StatusPatch::default() })
 }
 
@@ -107,7 +123,7 @@ pub(crate) fn detach_error<'a>(attachment: &AttachmentRecord, text: &'a str, now
 
 fn volume_error(text: &str, now: Timestamp) -> VolumeError<'_> {
     let message = &text[..text.floor_char_boundary(LONGEST_MESSAGE)];
-    VolumeError { message, time: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), error_code: None }
+    VolumeError { message, time: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), error_code: Field::Kept }
 }
 
 fn of_metadata(metadata: MetadataPatch) -> AttachmentPatch<'static> {

@@ -49,6 +49,8 @@ pub(crate) struct AttachmentRecord {
     pub(crate) attach_error: bool,
     /// `status.detachError` is there.
     pub(crate) detach_error: bool,
+    /// `status.attachmentMetadata` is there, which an attached volume alone should have.
+    pub(crate) publish_context: bool,
 }
 
 impl AttachmentRecord {
@@ -88,8 +90,8 @@ impl AttachmentRecord {
     /// Whether nothing differs but what our own writes change: such an update need not end a backoff.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
         // In full, so that a new field is decided about.
-        let Self { uid, resource_version: _, source, shape, deleting, attached, attach_error: _, detach_error: _ } =
-            self;
+        let Self { uid, resource_version: _, source, shape, deleting, attached, .. } = self;
+        let Self { attach_error: _, detach_error: _, publish_context: _, .. } = self;
         let AttachmentShape { node, published_node: _, finalizers: _ } = &**shape;
         *uid == other.uid
             && *node == other.shape.node
@@ -161,6 +163,7 @@ impl Projection for AttachmentProjection {
             attached: attachment.status.attached,
             attach_error: attachment.status.attach_error,
             detach_error: attachment.status.detach_error,
+            publish_context: !attachment.status.attachment_metadata.is_empty(),
         })
     }
 

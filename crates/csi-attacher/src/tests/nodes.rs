@@ -8,8 +8,8 @@ use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use serde_json::json;
 use tonic::Code;
 
-use super::objects::{attached, attachment, attachment_of, node, node_without_driver, volume, with};
-use super::scene::{Scene, config};
+use super::objects::{attached, attachment, attachment_of, node, node_without_driver, volume, volume_named, with};
+use super::scene::{Config, Scene, config};
 
 async fn without_node() -> Scene {
     let scene = Scene::with(config(), |_| ()).await;
@@ -243,4 +243,49 @@ async fn n1_the_present_id_of_another_attachments_node_counts_too() {
     scene.delete_attachment("pv1-node1");
     scene.gone("pv1-node1").await;
     assert_eq!(scene.driver.published_nodes("handle1"), ["nodeID1"]);
+}
+
+/// The CSINode changes while the call waits for its turn: it is published where the node is by then.
+#[tokio::test(start_paused = true)]
+async fn n3_the_node_id_is_looked_at_again_at_the_moment_of_the_call() {
+    let scene = Scene::with(Config { worker_threads: 1, ..config() }, |_| ()).await;
+    scene.add_volume(volume());
+    scene.add_volume(volume_named("pv2", "handle2"));
+    scene.add_node(node("node1", "a"));
+    let release = Release::new();
+    scene.driver.script(Rpc::ControllerPublishVolume, Step::answer().held_by(&release));
+    scene.add_attachment(attachment());
+    scene.driver.wait_for_calls(Rpc::ControllerPublishVolume, 1).await;
+    scene.add_attachment(attachment_of("pv2-node1", "pv2", "node1"));
+    scene.pass(Duration::from_secs(1)).await;
+    let renamed = json!({ "spec": { "drivers": [{ "name": "csi/test", "nodeID": "b" }] } });
+    scene.api.merge::<CSINode>(None, "node1", &renamed);
+    scene.pass(Duration::from_millis(100)).await;
+    let before = tokio::time::Instant::now();
+    release.release();
+    let found = scene.attached("pv2-node1").await;
+    assert!(before.elapsed() < Duration::from_secs(1), "no backoff: {:?}", before.elapsed());
+    assert_eq!(found["metadata"]["annotations"]["csi.alpha.kubernetes.io/node-id"], "b");
+    let at: Vec<_> = scene.published().into_iter().map(|call| (call.volume_id, call.node_id)).collect();
+    assert_eq!(at, [("handle1", "a"), ("handle2", "b")].map(|(volume, node)| (volume.to_owned(), node.to_owned())));
+    assert!(!scene.writes().contains(&"attachError".to_owned()), "{:?}", scene.writes());
+}
+
+/// The same for a node that is gone by then: it is waited for.
+#[tokio::test(start_paused = true)]
+async fn n3_a_call_whose_node_is_gone_meanwhile_is_not_made() {
+    let scene = Scene::with(config(), |_| ()).await;
+    scene.add_volume(volume());
+    scene.add_node(node("node1", "nodeID1"));
+    scene.pass(Duration::from_millis(100)).await;
+    scene.driver.stop().await;
+    scene.add_attachment(attachment());
+    scene.pass(Duration::from_secs(2)).await;
+    scene.api.remove::<CSINode>(None, "node1");
+    scene.driver.start_again().await;
+    scene.pass(Duration::from_secs(5)).await;
+    assert_eq!(scene.count(Rpc::ControllerPublishVolume), 0);
+    scene.add_node(node("node1", "nodeID1"));
+    scene.attached("pv1-node1").await;
+    assert_eq!(scene.writes(), ["hold", "attached"]);
 }

@@ -54,9 +54,9 @@ fn the_status_says_what_has_changed() {
     let context = BTreeMap::from([("dev".to_owned(), "sda".to_owned())]);
     let none = BTreeMap::new();
     let status = |status: Value| json!({ "metadata": { "uid": UID }, "status": status });
-    assert_eq!(json!(patch::attached(&record, &none, false)), status(json!({ "attached": true })));
+    assert_eq!(json!(patch::attached(&record, &none, &none, false)), status(json!({ "attached": true })));
     assert_eq!(
-        json!(patch::attached(&record, &context, true)),
+        json!(patch::attached(&record, &none, &context, true)),
         status(json!({ "attached": true, "attachmentMetadata": { "dev": "sda" }, "attachError": null }))
     );
     assert_eq!(
@@ -82,5 +82,6 @@ fn errors_have_the_time_in_seconds_and_fit_into_the_field() {
     assert_eq!(body["status"], json!({ "detachError": { "message": "no", "time": "2026-01-02T03:04:05Z" } }));
     let long = "ä".repeat(1000);
     let body = json!(patch::attach_error(&record, &long, None, now));
+    assert_eq!(body["status"]["attachError"].get("errorCode"), Some(&Value::Null), "that of an earlier error goes");
     assert_eq!(body["status"]["attachError"]["message"].as_str().unwrap().len(), 1024);
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use serde_json::{Value, json};
 use storage_kube::in_tree::InTreePlugin;
 
-use super::objects::{FINALIZER, attached, attachment, volume, with};
+use super::objects::{FINALIZER, attached, attachment, node, volume, with};
 use super::scene::{Scene, config};
 use crate::records::{Interners, VolumeProjection};
 use crate::settings::Settings;
@@ -269,4 +269,23 @@ async fn the_last_attachment_that_goes_frees_a_volume_that_is_deleted() {
     scene.delete_attachment("b");
     scene.pass(Duration::from_secs(1)).await;
     assert_eq!(left(&scene), None);
+}
+
+/// An attachment of ours that names a volume of another driver, or of none: the volume stays as it is.
+#[tokio::test(start_paused = true)]
+async fn n5_nothing_is_written_to_a_volume_of_another_driver() {
+    let bare = |spec: Value| with(volume(), json!({ "metadata": { "finalizers": ["other"] }, "spec": spec }));
+    let rows = [
+        (bare(json!({ "csi": { "driver": "other" } })), "the volume belongs to CSI driver other"),
+        (bare(json!({ "csi": null, "nfs": {} })), "could not find a CSI volume source"),
+    ];
+    for (volume, text) in rows {
+        let scene = Scene::with(config(), |_| ()).await;
+        scene.add_node(node("node1", "nodeID1"));
+        scene.add_volume(volume);
+        scene.add_attachment(attachment());
+        let found = scene.status("pv1-node1", |status| status.get("attachError").is_some()).await;
+        assert!(found["status"]["attachError"]["message"].as_str().unwrap().contains(text), "{found}");
+        assert_eq!(scene.writes(), ["attachError"], "{text}");
+    }
 }

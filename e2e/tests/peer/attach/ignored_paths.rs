@@ -12,6 +12,7 @@ const TWO_CLOCKS: &str = "the driver may tell the deadline before the caller not
 const LOOK: &str = "before something is refused or repeated because of what a cache shows, the API server is asked";
 const CURE: &str =
     "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
+const NOT_OURS: &str = "nothing is written to a volume that is no volume of the driver";
 const NODE_COMES: &str = "an attachment waits for its node to register the driver";
 const NODE_RETURNS: &str = "a volume is taken from the node id it was published to, and from the present one";
 
@@ -34,11 +35,8 @@ pub(super) const RULES: &[Rule] = &[
     differ("refused/*", "/seen/refused/status/attachError/message", CURE),
     differ("forbidden/*", "/requests/*/bodies/*/status/attachError/message", CURE),
     differ("forbidden/*", "/seen/refused/status/attachError/message", CURE),
-    vary(
-        "refused/other-source",
-        "/requests/patch volumeattachments~status/count",
-        "our finalizer brings the volume into the cache, which looks like a volume that has come",
-    ),
+    differ("refused/other-source", "/requests/patch persistentvolumes", NOT_OURS),
+    vary("refused/other-source", "/seen/volume/metadata/**", NOT_OURS),
     lacks("*/*", "/seen/attached/status/attachError", "{", ERROR_STAYS),
     lacks("*/*", "/seen/attached/metadata/managedFields/*/f:status/f:attachError", "{", ERROR_STAYS),
     vary("publish-slow/*", "/requests/*/bodies/*/status/attachError/message", TWO_CLOCKS),

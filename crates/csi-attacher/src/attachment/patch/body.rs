@@ -66,8 +66,9 @@ pub(super) struct VolumeError<'a> {
     pub(super) message: &'a str,
     /// RFC 3339, to the second.
     pub(super) time: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error_code: Option<i32>,
+    /// Removed where there is none: the error before may have had one.
+    #[serde(skip_serializing_if = "Field::is_kept")]
+    pub(super) error_code: Field<i32>,
 }
 
 impl MetadataPatch {
