@@ -110,7 +110,7 @@ async fn failed(term: &TermContext, attachment: &Attachment, error: &AttachmentE
         if is_registered(term, node) {
             return Outcome::RetryAfter(Duration::ZERO);
         }
-        let left = PATIENCE_WITH_A_NODE.checked_sub(waited);
+        let left = PATIENCE_WITH_A_NODE.checked_sub(waited).filter(|_| term.caches.nodes_are_known());
         if let Some(patience) = left.filter(|left| !left.is_zero() && !attachment.record.deleting) {
             info!(attachment = %attachment.name, %node, "waits until the driver is registered on the node");
             return Outcome::RetryAfter(patience);

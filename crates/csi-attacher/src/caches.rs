@@ -1,13 +1,22 @@
 //! What a term watches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use controller_runtime::{Informer, Informers, Subscription};
+use kube::Api;
+use kube::api::ListParams;
 use storage_kube::names::{NodeName, VolumeName};
+use storage_kube::wire::CsiNode;
+use tokio::time::sleep;
+use tracing::warn;
 
 use crate::kept_volumes::{self, KeptVolumes};
 use crate::records::{AttachmentProjection, Interners, NodeProjection, NodeRecord, VolumeProjection, VolumeRecord};
 use crate::settings::Settings;
+
+/// How long the first list of the nodes may take before it is asked whether it is forbidden.
+const LONG_LIST: Duration = Duration::from_secs(5);
 
 /// The caches of one term.
 pub(crate) struct Caches {
@@ -42,12 +51,25 @@ impl Caches {
         Self { attachments, published, kept_volumes, interners, _keeping: keeping.unwrap_or_default() }
     }
 
-    /// Waits for the first lists.
-    pub(crate) async fn synced(&self) {
+    /// Waits for the first lists. Nodes are not waited for where they cannot be read: what is noted at an attachment is enough to
+    /// detach it.
+    pub(crate) async fn synced(&self, api: &kube::Client) {
         self.attachments.synced().await;
         if let Some(PublishedCaches { volumes, nodes }) = &self.published {
-            tokio::join!(volumes.synced(), nodes.synced());
+            let nodes = async {
+                tokio::select! {
+                    biased;
+                    () = nodes.synced() => {}
+                    () = nodes_are_forbidden(api) => {}
+                }
+            };
+            tokio::join!(volumes.synced(), nodes);
         }
+    }
+
+    /// Whether a node that is not in the cache does not exist.
+    pub(crate) fn nodes_are_known(&self) -> bool {
+        self.published.as_ref().is_some_and(|published| published.nodes.is_synced())
     }
 
     pub(crate) fn volume(&self, name: &VolumeName) -> Option<Arc<VolumeRecord>> {
@@ -56,5 +78,24 @@ impl Caches {
 
     pub(crate) fn node(&self, name: &NodeName) -> Option<Arc<NodeRecord>> {
         self.published.as_ref()?.nodes.get(name)
+    }
+}
+
+/// Returns when the API server says that this process must not list the nodes. The informer, which tells nobody, goes on trying.
+async fn nodes_are_forbidden(api: &kube::Client) {
+    let nodes: Api<CsiNode> = Api::all(api.clone());
+    loop {
+        sleep(LONG_LIST).await;
+        match nodes.list(&ListParams::default().limit(1)).await {
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                warn!(
+                    err = %status,
+                    "CSINodes cannot be read: volumes are detached at the noted node ids, and none is attached until this \
+                     ServiceAccount may list and watch csinodes of storage.k8s.io"
+                );
+                return;
+            }
+            Ok(_) | Err(_) => {}
+        }
     }
 }

@@ -53,6 +53,11 @@ pub(crate) enum AttachmentError {
     Secret { secret: SecretRef, source: Box<credentials::Error> },
     #[error("csinode.storage.k8s.io \"{node}\" not found")]
     NodeMissing { node: NodeName },
+    #[error(
+        "CSINode {node} cannot be read: allow the ServiceAccount of the csi-attacher to get, list and watch csinodes of \
+         storage.k8s.io"
+    )]
+    NodesForbidden { node: NodeName },
     #[error("CSINode {node} does not contain driver {driver}")]
     DriverMissing { node: NodeName, driver: String },
     #[error("not sent: node {node} does not have the id {node_id} any more")]
@@ -81,10 +86,10 @@ pub(crate) enum AttachmentError {
 }
 
 impl AttachmentError {
-    /// The node whose `CSINode` is not there, or lacks the driver (yet).
+    /// The node whose `CSINode` is not there, lacks the driver, or cannot be read (yet).
     pub(crate) fn missing_node(&self) -> Option<&NodeName> {
         match self {
-            Self::NodeMissing { node } | Self::DriverMissing { node, .. } => Some(node),
+            Self::NodeMissing { node } | Self::NodesForbidden { node } | Self::DriverMissing { node, .. } => Some(node),
             _ => None,
         }
     }

@@ -54,7 +54,7 @@ pub(crate) async fn work_in(context: &Arc<TermContext>, term: u64) {
     tokio::select! {
         biased;
         () = drain.cancelled() => return,
-        () = context.caches.synced() => {}
+        () = context.caches.synced(&context.api) => {}
     }
     info!(term, "caches are current, work starts");
     let _subscriptions = subscribe(context);

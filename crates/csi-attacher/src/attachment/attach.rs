@@ -157,6 +157,7 @@ pub(crate) fn node_id(term: &TermContext, attachment: &Attachment) -> Result<Nod
         Some(NodeRecord::WithoutDriver) => {
             Err(AttachmentError::DriverMissing { node, driver: term.settings.driver.clone() })
         }
+        None if !term.caches.nodes_are_known() => Err(AttachmentError::NodesForbidden { node }),
         None => Err(AttachmentError::NodeMissing { node }),
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn await_deletion(term: &TermContext, attachment: &Attachment) {
     }
 }
 
-pub(crate) const AWAITS_DELETION: &str = "the CSI driver does not list the volume at its node, and is not registered on that node: \
+pub(crate) const AWAITS_DELETION: &str = "the CSI driver does not list the volume at its node, and is not known to be registered there: \
     waiting until the node is back or kube-controller-manager deletes the VolumeAttachment, six minutes after the last pod, \
     or at once with the taint node.kubernetes.io/out-of-service";
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use csi_proto::csi::v1::ControllerUnpublishVolumeRequest;
+use fake_apiserver::{Matcher, Reaction, Status};
 use fake_driver::{Release, Rpc, Step};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use serde_json::json;
@@ -288,4 +289,43 @@ async fn n3_a_call_whose_node_is_gone_meanwhile_is_not_made() {
     scene.add_node(node("node1", "nodeID1"));
     scene.attached("pv1-node1").await;
     assert_eq!(scene.writes(), ["hold", "attached"]);
+}
+
+/// A Role without csinodes: what is noted is enough to detach, and the attach says which right is missing.
+#[tokio::test(start_paused = true)]
+async fn n4_without_the_right_to_nodes_volumes_are_detached_and_attaches_name_the_right() {
+    let scene = Scene::without_the_right_to_nodes().await;
+    scene.add_volume(volume_named("pv2", "handle2"));
+    scene.driver.publish("handle1", "nodeID1");
+    scene.add_attachment(attached(attachment(), "nodeID1"));
+    scene.delete_attachment("pv1-node1");
+    scene.add_attachment(attachment_of("pv2-node1", "pv2", "node1"));
+    scene.gone("pv1-node1").await;
+    assert!(scene.driver.published_nodes("handle1").is_empty());
+    let found = scene.status("pv2-node1", |status| status.get("attachError").is_some()).await;
+    let message = found["status"]["attachError"]["message"].as_str().unwrap();
+    assert!(message.contains("list and watch csinodes of storage.k8s.io"), "{message}");
+    scene.pass(Duration::from_mins(20)).await;
+    let told = scene.writes().iter().filter(|write| *write == "attachError").count();
+    assert_eq!((told, scene.count(Rpc::ControllerPublishVolume)), (1, 0));
+    scene.api.clear_reactions();
+    scene.attached("pv2-node1").await;
+}
+
+/// A list that fails for another reason is waited for: a node may have another id than the noted one.
+#[tokio::test(start_paused = true)]
+async fn n4_nodes_that_cannot_be_listed_for_another_reason_are_waited_for() {
+    let scene = Scene::prepared(|api, _| {
+        api.react(Matcher::of("list", "csinodes"), Reaction::Refuse(Status::internal_error("etcd")));
+    })
+    .await;
+    scene.add_volume(volume());
+    scene.add_node(node("node1", "nodeID1"));
+    scene.add_attachment(attached(attachment(), "before"));
+    scene.delete_attachment("pv1-node1");
+    scene.pass(Duration::from_mins(5)).await;
+    assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0);
+    scene.api.clear_reactions();
+    scene.gone("pv1-node1").await;
+    assert_eq!(scene.unpublished_at(), ["before", "nodeID1"]);
 }

@@ -8,7 +8,7 @@ use controller_runtime::{ApiServer, Backoff, Continuity, Health, Informers, Task
 use csi_client::{CallMetrics, Driver, Handshake};
 use csi_proto::csi::v1::controller_service_capability::rpc::Type as ControllerRpc;
 use csi_proto::csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
-use fake_apiserver::{FakeApiServer, Request};
+use fake_apiserver::{FakeApiServer, Matcher, Reaction, Request, Status};
 use fake_driver::{FakeDriver, Identity, Rpc};
 use k8s_openapi::api::core::v1::{PersistentVolume, Secret};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
@@ -74,6 +74,16 @@ impl Scene {
     /// Starts with other flags or another driver, and no objects.
     pub(super) async fn with(config: Config, identity: impl FnOnce(&mut Identity)) -> Self {
         Self::build(config, identity, |_, _| ()).await
+    }
+
+    /// Starts with the right to read everything but nodes, with the volume `pv1` and the node `node1`.
+    pub(super) async fn without_the_right_to_nodes() -> Self {
+        let forbid = |api: &FakeApiServer, _: &FakeDriver| {
+            for verb in ["list", "watch", "get"] {
+                api.react(Matcher::of(verb, "csinodes"), Reaction::Refuse(Status::forbidden("no right to csinodes")));
+            }
+        };
+        Self::build(config(), |_| (), forbid).await.furnished()
     }
 
     /// Starts with a driver that lists, and with what `prepare` has done before.
