@@ -4,6 +4,7 @@ pub(crate) mod attach;
 pub(crate) mod decision;
 pub(crate) mod detach;
 pub(crate) mod left_behind;
+pub(crate) mod node_detaches;
 pub(crate) mod node_ids;
 pub(crate) mod patch;
 pub(crate) mod remembered;
@@ -105,6 +106,10 @@ async fn failed(term: &TermContext, attachment: &Attachment, error: &AttachmentE
         info!(attachment = %attachment.name, err = %error, "begins anew with what the node is called now");
         return Outcome::RetryAfter(Duration::ZERO);
     }
+    if let AttachmentError::NodeFull { wait, .. } = error {
+        info!(attachment = %attachment.name, err = %error, "waits for a detach of the node");
+        return Outcome::RetryAfter(*wait);
+    }
     if let Some(node) = error.missing_node() {
         let waited = term.waiting_for_node.wait(node, &attachment.name);
         if is_registered(term, node) {
@@ -124,7 +129,7 @@ async fn failed(term: &TermContext, attachment: &Attachment, error: &AttachmentE
 }
 
 fn is_registered(term: &TermContext, node: &NodeName) -> bool {
-    term.caches.node(node).is_some_and(|node| matches!(*node, NodeRecord::Registered(_)))
+    term.caches.node(node).is_some_and(|node| matches!(*node, NodeRecord::Registered { .. }))
 }
 
 /// Writes the error into the status. That this fails is only logged: the next try has an error of its own to tell.

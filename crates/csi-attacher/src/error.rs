@@ -1,5 +1,7 @@
 //! What can go wrong with an attachment or a volume. Where the Go attacher has a text that tools look for, it is kept.
 
+use std::time::Duration;
+
 use csi_client::{CallError, Code};
 use storage_kube::names::{AttachmentName, NodeId, NodeName, VolumeName};
 use storage_kube::{access_mode, credentials, secret_ref::SecretRef};
@@ -60,6 +62,8 @@ pub(crate) enum AttachmentError {
     NodesForbidden { node: NodeName },
     #[error("CSINode {node} does not contain driver {driver}")]
     DriverMissing { node: NodeName, driver: String },
+    #[error("node {node} has as many volumes as its CSINode allows, and one of them is being detached")]
+    NodeFull { node: NodeName, wait: Duration },
     #[error("not sent: node {node} does not have the id {node_id} any more")]
     NodeChanged { node: NodeName, node_id: NodeId },
     #[error("could not save VolumeAttachment: {source}")]

@@ -8,8 +8,9 @@
 //! 2. A worker takes the name ([`term`]) and loads the newest that is known of the attachment ([`attachment`]): the cache, or
 //!    the API server's answer to an own patch ([`attachment::remembered`]).
 //! 3. What to do is decided without I/O ([`attachment::decision`]).
-//! 4. To attach: which volume ([`source`]), our finalizer on it ([`volume`]), the request ([`attachment::request`]), our finalizer
-//!    and the node id on the attachment, a slot for the call ([`call_slots`]), the call, the status ([`attachment::attach`]).
+//! 4. To attach: which volume ([`source`]), our finalizer on it ([`volume`]), the request ([`attachment::request`]), room at the
+//!    node ([`attachment::node_detaches`]), our finalizer and the node id on the attachment, a slot for the call
+//!    ([`call_slots`]), the call, the status ([`attachment::attach`]).
 //! 5. To detach: the call, at every id of the node ([`attachment::node_ids`]) where no other attachment has the volume, and our
 //!    finalizer goes ([`attachment::detach`]). What was published for an attachment that vanished under way is unpublished too ([`attachment::left_behind`]).
 //! 6. What fails is told in the status; the queue decides when to try again.

@@ -34,7 +34,7 @@ impl StillWanted {
     fn node_objection(&self) -> Option<&'static str> {
         let wanted = self.node.as_ref()?;
         match self.caches.node(self.attachment.record.node()).as_deref() {
-            Some(NodeRecord::Registered(now)) if now == wanted => None,
+            Some(NodeRecord::Registered { id, .. }) if id == wanted => None,
             Some(_) => Some("the node has another id by now, or none"),
             None => Some("the node is gone"),
         }

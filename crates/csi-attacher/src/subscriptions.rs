@@ -9,6 +9,7 @@ use controller_runtime::{Change, Subscription};
 use storage_kube::names::{AttachmentName, VolumeName};
 
 use crate::attachment::decision::is_to_do;
+use crate::attachment::node_detaches;
 use crate::caches::PublishedCaches;
 use crate::records::{AttachmentProjection, AttachmentRecord, NodeProjection, NodeRecord, VolumeProjection};
 use crate::term_context::TermContext;
@@ -36,6 +37,7 @@ fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjecti
     if term.attachment(change.key).is_some_and(|newest| newest.record.attached) {
         term.left_behind.settled(change.key);
     }
+    follow_detaches(term, change.key, new);
     let old = change.old.filter(|old| old.uid == new.uid);
     if !is_to_do(&term.settings, new) {
         queue.forget(change.key);
@@ -43,6 +45,21 @@ fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjecti
         queue.add_keeping_backoff(change.key.clone());
     } else {
         add_afresh(term, change.key, new);
+    }
+}
+
+/// Notes whose volume is about to leave its node, or has left it.
+fn follow_detaches(term: &TermContext, name: &AttachmentName, attachment: &AttachmentRecord) {
+    let node = attachment.node();
+    if !attachment.deleting {
+        if attachment.attached {
+            term.node_detaches.forget(node, name);
+        }
+    } else if attachment.is_held(&term.settings) && !term.remembered.is_unpublished(&attachment.uid) {
+        term.node_detaches.detaches(node, name);
+    } else {
+        term.node_detaches.forget(node, name);
+        node_detaches::left(term, name, node);
     }
 }
 
@@ -56,6 +73,7 @@ fn add_afresh(term: &TermContext, name: &AttachmentName, attachment: &Attachment
 fn attachment_gone(term: &TermContext, name: &AttachmentName, attachment: &AttachmentRecord) {
     term.queues.attachments.forget(name);
     term.forget(name, attachment);
+    node_detaches::left(term, name, attachment.node());
     if term.left_behind.contains(name) {
         term.queues.attachments.add(name.clone());
     }
@@ -99,7 +117,7 @@ fn volume_changed(term: &TermContext, change: &Change<'_, VolumeProjection>) {
 
 /// The driver is registered on a node, or under another id.
 fn node_changed(term: &TermContext, change: &Change<'_, NodeProjection>) {
-    let Some(NodeRecord::Registered(_)) = change.new.map(|new| &**new) else { return };
+    let Some(NodeRecord::Registered { .. }) = change.new.map(|new| &**new) else { return };
     if change.old == change.new {
         return;
     }

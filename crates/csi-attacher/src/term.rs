@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::attachment::left_behind::LeftBehind;
+use crate::attachment::node_detaches::NodeDetaches;
 use crate::attachment::remembered::Remembered;
 use crate::attachment::sync_attachment;
 use crate::attachment::waiting_for_node::WaitingForNode;
@@ -86,6 +87,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> Arc<TermContext> {
         remembered: Remembered::default(),
         left_behind: LeftBehind::default(),
         waiting_for_node: WaitingForNode::default(),
+        node_detaches: NodeDetaches::default(),
         own_patches: OwnPatches::default(),
         mismatches: Mismatches::new(settings.facts.publishes && settings.facts.lists_published_nodes),
         caches,

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attachment::Attachment;
 use crate::attachment::left_behind::LeftBehind;
+use crate::attachment::node_detaches::NodeDetaches;
 use crate::attachment::remembered::Remembered;
 use crate::attachment::waiting_for_node::WaitingForNode;
 use crate::caches::Caches;
@@ -59,6 +60,7 @@ pub(crate) struct TermContext {
     pub(crate) remembered: Remembered,
     pub(crate) left_behind: LeftBehind,
     pub(crate) waiting_for_node: WaitingForNode,
+    pub(crate) node_detaches: NodeDetaches,
     pub(crate) own_patches: OwnPatches,
     pub(crate) mismatches: Mismatches,
 }
@@ -97,6 +99,7 @@ impl TermContext {
         self.remembered.forget(&attachment.uid);
         self.mismatches.forget(&attachment.uid);
         self.waiting_for_node.forget(attachment.node(), name);
+        self.node_detaches.forget(attachment.node(), name);
     }
 
     /// What the driver calls the node, or why that is not known.

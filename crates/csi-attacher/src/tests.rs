@@ -9,6 +9,7 @@ mod calls_in_flight;
 mod detach_rows;
 mod detaching;
 mod flags;
+mod full_nodes;
 mod leadership;
 mod left_behind;
 mod listings;

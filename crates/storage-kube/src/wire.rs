@@ -29,7 +29,7 @@ pub use claim_progress::{
     ClaimCondition, ClaimProgress, ClaimProgressSpec, ClaimProgressStatus, ModifyStatus, ModifyVolumeStatus,
     ResizeStatus, Storage,
 };
-pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec};
+pub use csi_node::{CsiNode, CsiNodeDriver, CsiNodeSpec, VolumeNodeResources};
 pub use csi_storage_capacity::{CsiStorageCapacity, NodeTopology};
 pub use in_tree_source::InTreeSource;
 pub use node::NodeMetadata;

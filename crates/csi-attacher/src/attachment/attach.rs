@@ -1,6 +1,6 @@
 //! Attaching: what has to be there first, the one call, and the status that says so.
 
-use csi_client::CallError;
+use csi_client::{CallError, Code};
 use csi_proto::csi::v1::ControllerPublishVolumeRequest;
 use storage_kube::credentials::{self, Credentials};
 use storage_kube::names::NodeId;
@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::decision::PublishContext;
 use super::left_behind::Sent;
 use super::node_ids::NodeIds;
-use super::{Attachment, detach, is_first_attach, patch, request, write};
+use super::{Attachment, detach, is_first_attach, node_detaches, patch, request, write};
 use crate::call_slots::CallKind;
 use crate::error::{AttachmentError, SourceError};
 use crate::migration;
@@ -35,13 +35,23 @@ pub(crate) async fn attach(term: &TermContext, attachment: Attachment) -> Result
     let secrets = secrets(term, &known).await?;
     let node = node_id(term, &attachment)?;
     term.waiting_for_node.forget(attachment.record.node(), &attachment.name);
+    let room = if is_first_attach(term, &attachment) {
+        node_detaches::room(term, &attachment)
+            .map_err(|wait| AttachmentError::NodeFull { node: attachment.record.node().clone(), wait })?
+    } else {
+        None
+    };
     leave_old_node(term, &attachment, &known, &node, &secrets).await?;
     let Some(attachment) = hold(term, &attachment, &node).await? else { return Ok(()) };
+    drop(room);
     request.node_id = node.to_string();
     request.secrets = secrets.expose();
     let answer = publish(term, &attachment, &known, &node, request).await;
     if may_be_published(&answer) {
         term.left_behind.note(Sent { attachment: attachment.clone(), volume: known });
+    }
+    if matches!(&answer, Err(AttachmentError::Publish(CallError::Status { code: Code::ResourceExhausted, .. }))) {
+        term.node_detaches.refused(attachment.record.node(), &attachment.name);
     }
     let context = answer?;
     info!(attachment = %attachment.name, node = %attachment.record.node(), "volume attached");
@@ -153,7 +163,7 @@ pub(crate) async fn secrets(term: &TermContext, volume: &VolumeRecord) -> Result
 pub(crate) fn node_id(term: &TermContext, attachment: &Attachment) -> Result<NodeId, AttachmentError> {
     let node = attachment.record.node().clone();
     match term.node(attachment).as_deref() {
-        Some(NodeRecord::Registered(id)) => Ok(id.clone()),
+        Some(NodeRecord::Registered { id, .. }) => Ok(id.clone()),
         Some(NodeRecord::WithoutDriver) => {
             Err(AttachmentError::DriverMissing { node, driver: term.settings.driver.clone() })
         }

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::attach::{node_id, secrets};
 use super::node_ids::{NodeIds, is_published_for_another};
-use super::{Attachment, patch, write};
+use super::{Attachment, node_detaches, patch, write};
 use crate::call_slots::CallKind;
 use crate::error::AttachmentError;
 use crate::migration;
@@ -23,6 +23,7 @@ use crate::term_context::TermContext;
 pub(crate) async fn detach(term: &TermContext, attachment: &Attachment) -> Result<(), AttachmentError> {
     unpublish_where_published(term, attachment, still_wanted::while_detaching(term, attachment)).await?;
     term.remembered.set_unpublished(&attachment.record.uid);
+    node_detaches::left(term, &attachment.name, attachment.record.node());
     term.left_behind.settled(&attachment.name);
     release(term, attachment).await
 }

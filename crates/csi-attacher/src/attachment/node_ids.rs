@@ -20,7 +20,7 @@ pub(crate) struct NodeIds {
 impl NodeIds {
     pub(crate) fn of(term: &TermContext, attachment: &Attachment) -> Self {
         let registered = match term.node(attachment).as_deref() {
-            Some(NodeRecord::Registered(id)) => Some(id.clone()),
+            Some(NodeRecord::Registered { id, .. }) => Some(id.clone()),
             Some(NodeRecord::WithoutDriver) | None => None,
         };
         Self { noted: attachment.record.published_node().cloned(), registered }

@@ -1,4 +1,4 @@
-//! Nodes: what the driver calls them.
+//! Nodes: what the driver calls them, and how many volumes they take.
 
 use std::sync::Arc;
 
@@ -11,13 +11,18 @@ use super::Interners;
 /// What is known of a node that has a `CSINode` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NodeRecord {
-    /// The driver is registered there under this id.
-    Registered(NodeId),
+    /// The driver is registered there.
+    Registered {
+        /// What the driver calls the node.
+        id: NodeId,
+        /// How many volumes the node takes (`allocatable.count`), if the driver says so.
+        limit: Option<u32>,
+    },
     /// The driver is not registered there (yet).
     WithoutDriver,
 }
 
-/// Keeps of every `CSINode` the id of this driver.
+/// Keeps of every `CSINode` what this driver says there.
 pub(crate) struct NodeProjection {
     pub(crate) driver: String,
     pub(crate) interners: Arc<Interners>,
@@ -35,8 +40,9 @@ impl Projection for NodeProjection {
 
     fn project(&self, node: CsiNode) -> Option<NodeRecord> {
         let ours = node.spec.drivers.iter().find(|driver| driver.name == self.driver);
-        Some(ours.map_or(NodeRecord::WithoutDriver, |driver| {
-            NodeRecord::Registered(NodeId::from(self.interners.names.intern(&driver.node_id)))
+        Some(ours.map_or(NodeRecord::WithoutDriver, |driver| NodeRecord::Registered {
+            id: NodeId::from(self.interners.names.intern(&driver.node_id)),
+            limit: driver.allocatable.count,
         }))
     }
 }

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 fn records_are_small_and_share_what_repeats() {
     assert!(size_of::<AttachmentRecord>() <= 72, "{}", size_of::<AttachmentRecord>());
     assert!(size_of::<VolumeRecord>() <= 56, "{}", size_of::<VolumeRecord>());
-    assert!(size_of::<NodeRecord>() <= 16, "{}", size_of::<NodeRecord>());
+    assert!(size_of::<NodeRecord>() <= 24, "{}", size_of::<NodeRecord>());
     let (settings, interners) = (settings(), Arc::<Interners>::default());
     let volumes = VolumeProjection::new(&settings, &interners);
     let attachments = AttachmentProjection::new(&settings, &interners);

@@ -39,4 +39,15 @@ pub struct CsiNodeDriver {
     /// Labels of the node that tell where it is; none when the driver has no topology.
     #[serde(rename = "topologyKeys", deserialize_with = "null_as_default")]
     pub topology_keys: Vec<String>,
+    /// How many volumes of the driver the node takes.
+    #[serde(deserialize_with = "null_as_default")]
+    pub allocatable: VolumeNodeResources,
+}
+
+/// `allocatable` of a driver on a node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct VolumeNodeResources {
+    /// Unlimited when it is absent.
+    pub count: Option<u32>,
 }
