@@ -12,7 +12,8 @@
 //!    node ([`attachment::node_detaches`]), our finalizer and the node id on the attachment, a slot for the call
 //!    ([`call_slots`]), the call, the status ([`attachment::attach`]).
 //! 5. To detach: the call, at every id of the node ([`attachment::node_ids`]) where no other attachment has the volume, and our
-//!    finalizer goes ([`attachment::detach`]). What was published for an attachment that vanished under way is unpublished too ([`attachment::left_behind`]).
+//!    finalizer goes ([`attachment::detach`]). What was published for an attachment that vanished under way is unpublished
+//!    too ([`attachment::left_behind`]).
 //! 6. What fails is told in the status; the queue decides when to try again.
 //!
 //! Beside it, [`reconcile`] compares the statuses with what the driver lists, and [`backlog`] says when work waits for long.
