@@ -1,15 +1,24 @@
 //! Which volumes are attached: while a VolumeAttachment names one, it is not deleted at the driver.
 //!
-//! For a driver with PUBLISH_UNPUBLISH_VOLUME attachments are watched from the start. Other drivers may have them too (a
-//! CSIDriver with `attachRequired` and an attacher that only says yes), and nothing tells us whether this one does. The
-//! API server cannot filter attachments by volume or driver, so a question per deletion would read all attachments of the
-//! cluster each time. Hence one watch, begun by the first deletion: a driver that deletes nothing pays nothing, one
-//! without attachments keeps nothing, and any number of deletions costs one list.
+//! The API server cannot filter attachments by volume, driver or node, so a question per deletion would read all
+//! attachments of the cluster each time. Hence one watch, and who pays for it depends on the driver:
 //!
-//! Not guaranteed: where reading attachments is forbidden, such a driver's volumes are deleted without a look, as the Go
-//! provisioner does. An attachment made after `DeleteVolume` was sent is too late to be seen.
+//! | driver | one provisioner for the cluster | `--node-deployment` |
+//! |---|---|---|
+//! | with PUBLISH_UNPUBLISH_VOLUME | watched from the start | watched from the first deletion on |
+//! | without | watched from the first deletion on | not looked at |
+//!
+//! A driver with PUBLISH_UNPUBLISH_VOLUME has published the volume, and only its attacher can undo that: every attachment
+//! holds the volume. Another driver may have attachments too (a CSIDriver with `attachRequired` and an attacher that only
+//! says yes), and nothing tells us whether this one does. Its attachments hold the volume too, but not for ever: one that
+//! kube-controller-manager has not taken away in good time is looked into ([`stale`]).
+//!
+//! Not guaranteed: where reading attachments is forbidden, volumes of a driver without PUBLISH_UNPUBLISH_VOLUME are deleted
+//! without a look, as the Go provisioner does. An attachment made after `DeleteVolume` was sent is too late to be seen.
 
-use std::collections::HashSet;
+mod stale;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -18,7 +27,7 @@ use kube::Client;
 use kube::api::ListParams;
 use parking_lot::Mutex;
 use serde::de::IgnoredAny;
-use storage_kube::names::{Interner, VolumeName};
+use storage_kube::names::{Interner, NodeName, VolumeHandle, VolumeName};
 use storage_kube::uid::Uid;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -26,18 +35,25 @@ use tracing::warn;
 
 use crate::error::ReclaimError;
 use crate::migration::ProvisionerNames;
-use crate::records::AttachmentProjection;
+use crate::records::{AttachmentProjection, AttachmentRecord, VolumeRecord};
 use crate::settings::Settings;
 use crate::term_context::TermContext;
 
 /// How long a refusal to read attachments is believed before they are asked for again.
 const BELIEVE_REFUSAL: Duration = Duration::from_mins(10);
 
+/// How long an attachment of a driver that does not attach is left to kube-controller-manager, and how often the node is
+/// asked after that. Longer than its attach-detach controller waits for a lost node to unmount
+/// (`ReconcilerMaxWaitForUnmountDuration`, 6 min).
+pub(crate) const DETACH_TIME: Duration = Duration::from_mins(10);
+
 /// The attachments of this driver's volumes.
 pub(crate) struct Attachments {
     informers: Informers,
     names: ProvisionerNames,
     interner: Arc<Interner>,
+    /// Whether the driver has PUBLISH_UNPUBLISH_VOLUME.
+    driver_attaches: bool,
     /// Unset while they are not watched.
     watched: OnceLock<Informer<AttachmentProjection>>,
     /// Who is told of each change, as soon as they are watched.
@@ -54,11 +70,12 @@ impl Attachments {
             informers: informers.clone(),
             names: settings.names.clone(),
             interner,
+            driver_attaches: settings.driver.attaches,
             watched: OnceLock::new(),
             listener: OnceLock::new(),
             subscription: OnceLock::new(),
         };
-        if settings.driver.attaches {
+        if Looked::at(settings) == Looked::FromTheStart {
             attachments.watch();
         }
         attachments
@@ -66,7 +83,11 @@ impl Attachments {
 
     fn watch(&self) {
         self.watched.get_or_init(|| {
-            let projection = AttachmentProjection { names: self.names.clone(), interner: Arc::clone(&self.interner) };
+            let projection = AttachmentProjection {
+                names: self.names.clone(),
+                interner: Arc::clone(&self.interner),
+                with_nodes: !self.driver_attaches,
+            };
             self.informers.all(projection, None)
         });
         self.listen();
@@ -93,15 +114,44 @@ impl Attachments {
         self.listen();
     }
 
-    /// How many attachments name the volume, whatever their state. 0 also when that is not known, see [`known`].
-    pub(crate) fn of(&self, volume: &VolumeName) -> usize {
-        self.watched.get().map_or(0, |cache| cache.in_group(volume).len())
+    /// The attachments that name the volume, whatever their state. None also when they are not known, see [`known`].
+    pub(crate) fn of(&self, volume: &VolumeName) -> Vec<Uid> {
+        self.watched.get().map(|cache| cache.in_group(volume)).unwrap_or_default()
+    }
+
+    /// Their nodes, where these are kept.
+    fn nodes(&self, attachments: &[Uid]) -> Vec<(Uid, NodeName)> {
+        let Some(cache) = self.watched.get() else { return Vec::new() };
+        let node = |attachment: &Uid| match &*cache.get(attachment)? {
+            AttachmentRecord::OnNode(both) => Some((attachment.clone(), both.1.clone())),
+            AttachmentRecord::Of(_) => None,
+        };
+        attachments.iter().filter_map(node).collect()
     }
 
     /// How many are kept.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.watched.get().map_or(0, Informer::len)
+    }
+}
+
+/// When attachments are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    FromTheStart,
+    FromTheFirstDeletion,
+    Never,
+}
+
+impl Looked {
+    fn at(settings: &Settings) -> Self {
+        match (settings.driver.attaches, &settings.node) {
+            (true, None) => Self::FromTheStart,
+            (true, Some(_)) | (false, None) => Self::FromTheFirstDeletion,
+            // A thousand nodes would each watch the attachments of all, for a driver that most likely has none.
+            (false, Some(_)) => Self::Never,
+        }
     }
 }
 
@@ -114,6 +164,8 @@ pub(crate) struct AttachmentKnowledge {
     refused: Mutex<Option<Instant>>,
     /// Volumes whose wait for the last detach has been told.
     told: Mutex<HashSet<Uid>>,
+    /// Since when volumes of a driver that does not attach have waited for their attachments to go.
+    waiting: Mutex<HashMap<Uid, Instant>>,
 }
 
 impl AttachmentKnowledge {
@@ -122,13 +174,53 @@ impl AttachmentKnowledge {
         self.told.lock().insert(volume.clone())
     }
 
+    /// How long kube-controller-manager is still given to take away the volume's attachments.
+    fn time_left(&self, volume: &Uid) -> Duration {
+        let since = *self.waiting.lock().entry(volume.clone()).or_insert_with(Instant::now);
+        DETACH_TIME.saturating_sub(since.elapsed())
+    }
+
     /// The volume is gone.
     pub(crate) fn forget(&self, volume: &Uid) {
         self.told.lock().remove(volume);
+        self.waiting.lock().remove(volume);
     }
 
     fn is_refused(&self) -> bool {
         self.refused.lock().is_some_and(|since| since.elapsed() < BELIEVE_REFUSAL)
+    }
+}
+
+/// Which attachments name the volume, and which of them hold nothing up. Asked after [`known`].
+///
+/// # Errors
+/// The volume is attached, or whether it is cannot be found out: it must not be deleted.
+pub(crate) async fn passed_over(
+    term: &TermContext,
+    volume: &VolumeRecord,
+    handle: &VolumeHandle,
+) -> Result<HashSet<Uid>, ReclaimError> {
+    let named = term.caches.attachments.of(&volume.name);
+    let attached = |attachments: usize, look_again: Option<Duration>| ReclaimError::Attached {
+        volume: volume.name.to_string(),
+        attachments,
+        look_again,
+    };
+    if named.is_empty() {
+        term.attachments.waiting.lock().remove(&volume.uid);
+        return Ok(HashSet::new());
+    }
+    if term.settings.driver.attaches {
+        return Err(attached(named.len(), None));
+    }
+    let time_left = term.attachments.time_left(&volume.uid);
+    if !time_left.is_zero() {
+        return Err(attached(named.len(), Some(time_left)));
+    }
+    let stale = stale::stale(term, volume, handle, &term.caches.attachments.nodes(&named)).await?;
+    match named.len() - stale.len() {
+        0 => Ok(stale),
+        held => Err(attached(held, Some(DETACH_TIME))),
     }
 }
 
@@ -143,8 +235,9 @@ enum NotKnown {
 /// # Errors
 /// The API server did not answer: nothing may be deleted then.
 pub(crate) async fn known(term: &TermContext) -> Result<(), ReclaimError> {
-    if term.settings.driver.attaches {
-        return Ok(());
+    match Looked::at(&term.settings) {
+        Looked::FromTheStart | Looked::Never => return Ok(()),
+        Looked::FromTheFirstDeletion => {}
     }
     match term.attachments.current.get_or_try_init(|| become_known(term)).await {
         Ok(()) | Err(NotKnown::Refused) => Ok(()),
@@ -159,7 +252,7 @@ async fn become_known(term: &TermContext) -> Result<(), NotKnown> {
     }
     match permission(&term.api).await {
         Ok(()) => {}
-        Err(kube::Error::Api(status)) if status.code == 403 => {
+        Err(kube::Error::Api(status)) if status.code == 403 && !term.settings.driver.attaches => {
             warn!(
                 err = %status,
                 "VolumeAttachments cannot be read, so volumes are deleted at the driver without a look whether they are \

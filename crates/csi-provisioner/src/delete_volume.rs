@@ -1,9 +1,12 @@
 //! One `DeleteVolume` call: what may forbid it, and the Secret it takes along.
 
+use std::collections::HashSet;
+
 use csi_proto::csi::v1::DeleteVolumeRequest;
 use storage_kube::credentials::{self, Credentials};
 use storage_kube::names::VolumeHandle;
 use storage_kube::secret_ref::{self, ClaimValues, SecretKind, SecretRef, TemplateValues};
+use storage_kube::uid::Uid;
 use tracing::warn;
 
 use crate::attachments;
@@ -16,20 +19,23 @@ use crate::term_context::TermContext;
 
 /// Deletes the volume at the driver. An unknown handle is success there (CSI spec, `DeleteVolume`).
 pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> Result<(), ReclaimError> {
-    let handle = deletable(term, volume).await?;
+    let (handle, stale_attachments) = deletable(term, volume).await?;
     let secrets = match deletion_secret(term, volume)? {
         Some(secret) => fetch_or_go_without(term, volume, &secret).await,
         None => Credentials::default(),
     };
     let request = DeleteVolumeRequest { volume_id: handle.to_string(), secrets: secrets.expose() };
     let migrated = matches!(volume.source, VolumeSource::Migrated(_));
-    let driver = term.driver.provided(while_reclaimable(term, volume)).for_migrated(migrated);
+    let driver = term.driver.provided(while_reclaimable(term, volume, stale_attachments)).for_migrated(migrated);
     driver.delete_volume(request).await?;
     Ok(())
 }
 
-/// The handle, unless the volume must not be deleted (now).
-async fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&'a VolumeHandle, ReclaimError> {
+/// The handle, and the attachments that hold nothing up, unless the volume must not be deleted (now).
+async fn deletable<'a>(
+    term: &TermContext,
+    volume: &'a VolumeRecord,
+) -> Result<(&'a VolumeHandle, HashSet<Uid>), ReclaimError> {
     let handle = match &volume.source {
         VolumeSource::Driver(handle) | VolumeSource::Migrated(handle) => handle,
         VolumeSource::Untranslatable(why) => return Err(ReclaimError::Untranslatable(why.clone())),
@@ -40,10 +46,7 @@ async fn deletable<'a>(term: &TermContext, volume: &'a VolumeRecord) -> Result<&
         return Err(ReclaimError::NoDynamicProvisioning { driver: term.settings.names.driver.clone() });
     }
     attachments::known(term).await?;
-    match term.caches.attachments.of(&volume.name) {
-        0 => Ok(handle),
-        attachments => Err(ReclaimError::Attached { volume: volume.name.to_string(), attachments }),
-    }
+    Ok((handle, attachments::passed_over(term, volume, handle).await?))
 }
 
 /// The volume's own annotations win; without them the class decides, if it is still there.

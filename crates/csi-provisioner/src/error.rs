@@ -1,5 +1,7 @@
 //! What can go wrong with a claim or a volume, and what the queue does about it.
 
+use std::time::Duration;
+
 use csi_client::{CallError, Meaning, Rpc, meaning};
 use storage_kube::{access_mode, credentials, fs_type, parameters, quantity, secret_ref, volume_name};
 use thiserror::Error;
@@ -188,7 +190,8 @@ fn patch_cure(error: &kube::Error) -> &'static str {
     }
 }
 
-/// Why a volume was not reclaimed. All are tried again with growing delay, for ever; only `Attached` waits for an event.
+/// Why a volume was not reclaimed. All are tried again with growing delay, for ever; only `Attached` waits for an event, or for
+/// the next look at the attachments.
 #[derive(Debug, Error)]
 pub(crate) enum ReclaimError {
     #[error("CSI driver {driver} cannot delete volumes: it must report CONTROLLER_SERVICE and CREATE_DELETE_VOLUME")]
@@ -209,7 +212,17 @@ pub(crate) enum ReclaimError {
         "persistentvolume {volume} is still attached: it is deleted when no VolumeAttachment names it any more, and \
          {attachments} of them do"
     )]
-    Attached { volume: String, attachments: usize },
+    Attached {
+        volume: String,
+        attachments: usize,
+        /// When it is looked into whether they are stale; `None`: never.
+        look_again: Option<Duration>,
+    },
+    #[error(
+        "the volume has a VolumeAttachment to node {node}, and it cannot be found out whether the node still uses the volume: \
+         {source}"
+    )]
+    NodeOfAttachment { node: String, source: Box<kube::Error> },
     #[error("VolumeAttachments cannot be read, so it is not known whether the volume is attached: {source}")]
     Attachments { source: Box<kube::Error> },
     #[error("it is not known yet whether the volume is attached: VolumeAttachments are being listed")]

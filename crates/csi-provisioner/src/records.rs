@@ -13,7 +13,7 @@ pub(crate) mod grant;
 pub(crate) mod node;
 pub(crate) mod volume;
 
-pub(crate) use attachment::AttachmentProjection;
+pub(crate) use attachment::{AttachmentProjection, AttachmentRecord};
 pub(crate) use capacity::{CapacityProjection, CapacityRecord};
 pub(crate) use claim::{ClaimEntry, ClaimProjection, ClaimRecord, SourceClaim};
 pub(crate) use claims::Claims;

@@ -1,10 +1,12 @@
 //! What a call was decided for must still hold when it is sent, which may be a while later: a Secret is read first, or
 //! the driver is away. And a term that drains starts nothing new.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use csi_client::{Admission, Denied};
+use storage_kube::uid::Uid;
 use tokio_util::sync::CancellationToken;
 
 use crate::create_volume::request::Plan;
@@ -51,14 +53,20 @@ pub(crate) fn until_drained(term: &TermContext) -> Arc<dyn Admission> {
     still_wanted(term, || None)
 }
 
-/// For a deletion: the volume is to be reclaimed, and nothing is attached.
-pub(crate) fn while_reclaimable(term: &TermContext, volume: &VolumeRecord) -> Arc<dyn Admission> {
+/// For a deletion: the volume is to be reclaimed, and nothing but these attachments names it.
+pub(crate) fn while_reclaimable(
+    term: &TermContext,
+    volume: &VolumeRecord,
+    stale_attachments: HashSet<Uid>,
+) -> Arc<dyn Admission> {
     let (caches, name, uid) = (Arc::clone(&term.caches), volume.name.clone(), volume.uid.clone());
     still_wanted(term, move || match caches.volumes.get(&name) {
         None => Some("the volume is gone"),
         Some(volume) if volume.uid != uid => Some("the volume was made anew"),
         Some(volume) if decide(&volume) != VolumeDecision::Reclaim => Some("the volume is not to be deleted any more"),
-        Some(_) if caches.attachments.of(&name) > 0 => Some("the volume was attached"),
+        Some(_) if caches.attachments.of(&name).iter().any(|attachment| !stale_attachments.contains(attachment)) => {
+            Some("the volume was attached")
+        }
         Some(_) => None,
     })
 }

@@ -177,11 +177,13 @@ fn place_changed(term: &TermContext, node: &NodeName) {
     }
 }
 
-/// The last attachment is gone: the volume that waited for that is reclaimed.
+/// The last attachment is gone, or the last that was not stale: the volume that waited for that is reclaimed.
 fn attachment_changed(term: &TermContext, change: &Change<'_, AttachmentProjection>) {
-    let (Some(volume), None) = (change.old, change.new) else { return };
+    let (Some(attachment), None) = (change.old, change.new) else { return };
+    let volume = attachment.volume();
     let reclaimable = term.caches.volumes.get(volume).is_some_and(|volume| decide(&volume) == VolumeDecision::Reclaim);
-    if reclaimable && term.caches.attachments.of(volume) == 0 {
-        add_afresh(&term.queues.volumes, (**volume).clone());
+    let last = !term.settings.driver.attaches || term.caches.attachments.of(volume).is_empty();
+    if reclaimable && last {
+        add_afresh(&term.queues.volumes, volume.clone());
     }
 }

@@ -44,6 +44,7 @@ mod snapshot_sweep;
 mod source_objects;
 mod source_protection;
 mod sources_gone;
+mod stale_attachments;
 mod switched_off;
 mod topology_aggregates;
 mod topology_claims;

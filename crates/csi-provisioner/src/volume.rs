@@ -41,7 +41,10 @@ pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Out
     };
     match result {
         Ok(()) => Outcome::Done,
-        Err(error @ ReclaimError::Attached { .. }) => wait_for_detach(&term, &volume, &error),
+        Err(error @ ReclaimError::Attached { look_again, .. }) => {
+            wait_for_detach(&term, &volume, &error);
+            look_again.map_or(Outcome::Done, Outcome::RetryAfter)
+        }
         Err(error) => failed(&term, &volume, &error),
     }
 }
@@ -99,12 +102,11 @@ async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Resul
 }
 
 /// Nothing has failed: said once, and the last attachment that goes brings the volume back.
-fn wait_for_detach(term: &TermContext, volume: &VolumeRecord, why: &ReclaimError) -> Outcome {
+fn wait_for_detach(term: &TermContext, volume: &VolumeRecord, why: &ReclaimError) {
     if term.attachments.waits(&volume.uid) {
         info!(volume = %volume.name, "{why}");
         term.events.record(&volume_reference(volume), EventKind::Normal, "VolumeDelete", why.to_string());
     }
-    Outcome::Done
 }
 
 /// Says why in an event, a metric and a log line; tried again for ever, with growing delay.
@@ -124,6 +126,7 @@ fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Ou
         | ReclaimError::NotCsi
         | ReclaimError::OtherDriver { .. }
         | ReclaimError::Attachments { .. }
+        | ReclaimError::NodeOfAttachment { .. }
         | ReclaimError::SecretRef(_) => (true, true),
         ReclaimError::Attached { .. } | ReclaimError::AttachmentsNotListed => (false, false),
     };

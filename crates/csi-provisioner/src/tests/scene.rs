@@ -8,7 +8,7 @@ use controller_runtime::{ApiServer, Backoff, Continuity, Health, Informers, Task
 use csi_client::{CallMetrics, Driver, Handshake};
 use fake_apiserver::FakeApiServer;
 use fake_driver::{FakeDriver, Identity, Rpc};
-use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Secret};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -223,6 +223,13 @@ impl Scene {
             "spec": { "attacher": super::objects::DRIVER, "nodeName": "n1", "source": { "persistentVolumeName": volume } },
         });
         self.api.create_json::<VolumeAttachment>(attachment);
+    }
+
+    /// The node of all attachments, where kubelet has the volume mounted.
+    pub(super) fn add_node_using(&self, handle: &str) {
+        let in_use = format!("kubernetes.io/csi/{}^{handle}", super::objects::DRIVER);
+        let node = serde_json::json!({ "metadata": { "name": "n1" }, "status": { "volumesInUse": [in_use] } });
+        self.api.create_json::<Node>(node);
     }
 
     /// Waits for the volume object.
