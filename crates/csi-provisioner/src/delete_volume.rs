@@ -56,11 +56,12 @@ fn deletion_secret(term: &TermContext, volume: &VolumeRecord) -> Result<Option<S
         DeletionSecret::None => return Ok(None),
         DeletionSecret::AskClass => {}
     }
-    if volume.class.as_str().is_empty() {
+    let class_name = volume.class.name();
+    if class_name.as_str().is_empty() {
         return Ok(None);
     }
-    let Some(class) = term.caches.classes.get(&volume.class) else {
-        warn!(volume = %volume.name, class = %volume.class, "StorageClass is gone: the volume is deleted without a Secret");
+    let Some(class) = term.caches.classes.get(class_name) else {
+        warn!(volume = %volume.name, class = %class_name, "StorageClass is gone: the volume is deleted without a Secret");
         return Ok(None);
     };
     let Some(claim) = &volume.claim else {

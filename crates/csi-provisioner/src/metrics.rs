@@ -78,13 +78,13 @@ impl ProvisionerMetrics {
     }
 
     pub(crate) fn deleted(&self, volume: &VolumeRecord, took: Duration) {
-        let labels = [volume.class.as_str()];
+        let labels = [volume.class.label()];
         self.delete_total.with_label_values(&labels).inc();
         self.delete_seconds.with_label_values(&labels).observe(took.as_secs_f64());
     }
 
     pub(crate) fn delete_failed(&self, volume: &VolumeRecord) {
-        self.delete_failed_total.with_label_values(&[volume.class.as_str()]).inc();
+        self.delete_failed_total.with_label_values(&[volume.class.label()]).inc();
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn provisioning_failed(term: &TermContext, class: &ClassName) {
 pub(crate) fn volume_reclaimed(term: &TermContext, volume: &VolumeRecord, reach: Option<VolumeReach>) {
     let (Some(capacity), Some(reach)) = (&term.capacity, reach) else { return };
     let terms = reach.spec.node_affinity.and_then(|affinity| affinity.required);
-    let Some(terms) = terms else { return capacity.refresh_class(&volume.class) };
+    let Some(terms) = terms else { return capacity.refresh_class(volume.class.name()) };
     for term in &terms.node_selector_terms {
         match affinity::segment(term) {
             Ok(segment) => capacity.refresh_segment(&segment),

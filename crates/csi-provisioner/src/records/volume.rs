@@ -50,6 +50,48 @@ pub(crate) enum DeletionSecret {
     AskClass,
 }
 
+/// The class of a volume. Nearly always the field alone says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum VolumeClass {
+    /// `spec.storageClassName`; empty when it is not there.
+    Field(ClassName),
+    /// The beta annotation says something else than the field.
+    Annotated(Box<Annotated>),
+}
+
+/// See [`VolumeClass`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Annotated {
+    annotation: ClassName,
+    field: ClassName,
+}
+
+impl VolumeClass {
+    fn new(name: &str, field: &str, interner: &Interner) -> Self {
+        let class = |name: &str| ClassName::from(interner.intern(name));
+        if name == field {
+            return Self::Field(class(field));
+        }
+        Self::Annotated(Box::new(Annotated { annotation: class(name), field: class(field) }))
+    }
+
+    /// The class of the volume: the beta annotation wins over the field.
+    pub(crate) fn name(&self) -> &ClassName {
+        match self {
+            Self::Field(class) => class,
+            Self::Annotated(both) => &both.annotation,
+        }
+    }
+
+    /// Label `class` of metrics: the field, as in the Go provisioner.
+    pub(crate) fn label(&self) -> &str {
+        match self {
+            Self::Field(class) => class.as_str(),
+            Self::Annotated(both) => both.field.as_str(),
+        }
+    }
+}
+
 /// One volume of this driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeRecord {
@@ -64,8 +106,7 @@ pub(crate) struct VolumeRecord {
     /// This process may delete it at the driver: it serves the whole cluster, or a node that reaches the volume.
     pub(crate) reachable: bool,
     pub(crate) source: VolumeSource,
-    /// Class after the beta annotation has won over the field; empty when neither is there.
-    pub(crate) class: ClassName,
+    pub(crate) class: VolumeClass,
     pub(crate) deletion_secret: DeletionSecret,
     pub(crate) claim: Option<Box<ClaimReference>>,
 }
@@ -73,7 +114,7 @@ pub(crate) struct VolumeRecord {
 impl VolumeRecord {
     /// UID of the claim that the volume is for.
     pub(crate) fn claim_uid(&self) -> Option<ClaimUid> {
-        let uid = self.claim.as_ref().and_then(|claim| claim.uid.as_deref())?;
+        let uid = self.claim.as_ref().and_then(|claim| claim.uid.as_deref()).filter(|uid| !uid.is_empty())?;
         Some(ClaimUid(Uid::from(uid)))
     }
 
@@ -161,7 +202,11 @@ impl Projection for VolumeProjection {
             protected,
             reachable,
             source,
-            class: ClassName::from(self.interner.intern(volume.class_name())),
+            class: VolumeClass::new(
+                volume.class_name(),
+                volume.spec.storage_class_name.as_deref().unwrap_or_default(),
+                &self.interner,
+            ),
             deletion_secret: deletion_secret(volume.metadata.annotations.as_ref()),
             claim: volume.spec.claim_ref.map(Box::new),
         })

@@ -134,3 +134,16 @@ async fn reclaims_are_counted_by_class() {
     let kept = |object: &Value| object["metadata"]["deletionTimestamp"].is_null();
     assert_eq!(left.iter().filter(|object| kept(object)).count(), 1, "the foreign one is not touched");
 }
+
+/// The label says what the field says; the annotation decides what the class is.
+#[tokio::test(start_paused = true)]
+async fn l15_reclaims_are_counted_by_the_class_in_the_spec() {
+    let scene = Scene::start().await;
+    let beta = json!({ "metadata": { "annotations": { "volume.beta.kubernetes.io/storage-class": "slow" } } });
+    scene.driver.script(Rpc::DeleteVolume, Step::fail(Code::Internal, "no"));
+    scene.add_volume(with(volume("pv", "h", "Released", "Delete"), &beta));
+    scene.driver.wait_for_ended_calls(Rpc::DeleteVolume, 2).await;
+    scene.pass(Duration::from_secs(1)).await;
+    assert_eq!(deleted(&scene, "fast"), [1, 1, 1]);
+    assert_eq!(deleted(&scene, "slow"), [0, 0, 0]);
+}
