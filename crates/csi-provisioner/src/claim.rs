@@ -8,6 +8,7 @@ pub(crate) mod awaiting_nodes;
 pub(crate) mod eligibility;
 pub(crate) mod in_progress;
 pub(crate) mod infeasible;
+pub(crate) mod lost_volume;
 pub(crate) mod placement;
 pub(crate) mod provisioned;
 pub(crate) mod reschedule;

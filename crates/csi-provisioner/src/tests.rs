@@ -51,5 +51,6 @@ mod topology_claims;
 mod topology_rows;
 mod uncertain;
 mod unseen_changes;
+mod volume_waits;
 mod volumes;
 mod waiting_calls;

@@ -3,6 +3,7 @@
 pub(crate) mod decision;
 pub(crate) mod finalizer_writes;
 pub(crate) mod reclaimed;
+mod wait;
 
 use std::sync::Arc;
 
@@ -37,6 +38,10 @@ pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Out
             VolumeDecision::Protect => keep_finalizer(&term, &volume, true).await,
             VolumeDecision::Unprotect => keep_finalizer(&term, &volume, false).await,
             VolumeDecision::Reclaim => reclaim(&term, &volume, started).await,
+            VolumeDecision::Tell(wait) => {
+                wait::tell(&term, &volume, wait);
+                Ok(())
+            }
         }
     };
     match result {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use controller_runtime::Projection;
 use serde_json::{Value, json};
-use storage_kube::names::Interner;
+use storage_kube::names::{ClassName, Interner};
 use storage_kube::topology::Segment;
 
 use super::objects::{DRIVER, volume, with};
 use crate::migration::ProvisionerNames;
-use crate::records::volume::{DeletionSecret, VolumeSource};
+use crate::records::volume::{DeletionSecret, VolumeClass, VolumeSource};
 use crate::records::{VolumeProjection, VolumeRecord};
-use crate::volume::decision::{VolumeDecision, decide};
+use crate::volume::decision::{VolumeDecision, VolumeWait, decide};
 
 fn record(driver: &str, volume: Value) -> Option<VolumeRecord> {
     record_of_node(driver, None, volume)
@@ -60,42 +60,84 @@ fn who_is_responsible_for_a_volume() {
     }
 }
 
-/// Contract "Protection finalizer" and "shouldDelete".
-#[test]
-fn what_a_volume_needs() {
-    use VolumeDecision::{Nothing, Protect, Reclaim, Unprotect};
-    let cases = [
-        // phase, policy, deleting, protected
-        ("Released", "Delete", false, true, Reclaim),
-        ("Released", "Delete", false, false, Reclaim),
-        ("Released", "Delete", true, true, Reclaim),
-        ("Released", "Delete", true, false, Nothing),
-        ("Bound", "Delete", false, false, Protect),
-        ("Bound", "Delete", false, true, Nothing),
-        ("Bound", "Delete", true, false, Nothing),
-        ("Bound", "Delete", true, true, Nothing),
-        ("Available", "Delete", false, false, Nothing),
-        ("Pending", "Delete", false, false, Nothing),
-        ("Failed", "Delete", false, true, Nothing),
-        ("Released", "Retain", false, true, Unprotect),
-        ("Released", "Retain", false, false, Nothing),
-        ("Bound", "Retain", false, true, Unprotect),
-        ("Bound", "Recycle", false, true, Unprotect),
-        ("Bound", "Retain", true, true, Unprotect),
-        ("Bound", "Unheard", false, true, Nothing),
-    ];
-    assert_eq!(cases.len(), 17);
-    for (phase, policy, deleting, protected, expected) in cases {
-        let mut object = volume("pv", "h", phase, policy);
-        if deleting {
-            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        }
-        if !protected {
-            object["metadata"]["finalizers"] = json!(["kubernetes.io/pv-protection"]);
-        }
-        let record = record(DRIVER, object).unwrap();
-        assert_eq!(decide(&record), expected, "{phase}, {policy}, deleting {deleting}, protected {protected}");
+/// The claim that a volume names.
+#[derive(Debug, Clone, Copy)]
+enum For {
+    Nobody,
+    /// By name: a user's reservation.
+    Name,
+    /// With its UID.
+    Claim,
+}
+
+fn needs(phase: &str, policy: &str, deleting: bool, protected: bool, claim: For) -> VolumeDecision {
+    let mut object = volume("pv", "h", phase, policy);
+    if deleting {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }
+    if !protected {
+        object["metadata"]["finalizers"] = json!(["kubernetes.io/pv-protection"]);
+    }
+    match claim {
+        For::Nobody => object["spec"]["claimRef"] = Value::Null,
+        For::Name => object["spec"]["claimRef"]["uid"] = Value::Null,
+        For::Claim => {}
+    }
+    decide(&record(DRIVER, object).unwrap())
+}
+
+/// Contract "Protection finalizer" and "shouldDelete", and what the Go provisioner is silent about.
+#[test]
+fn l3_every_phase_deletion_finalizer_and_policy_has_its_outcome() {
+    use VolumeDecision::{Nothing, Protect, Reclaim, Tell, Unprotect};
+    use VolumeWait::{Bound, Failed, NeverBound, Unknown, Unprotected};
+    // Not deleted without and with our finalizer, deleted without and with it.
+    let with_policy_delete = [
+        ("Pending", [Nothing, Nothing, Tell(Unprotected), Tell(NeverBound)]),
+        ("Available", [Nothing, Nothing, Tell(Unprotected), Tell(NeverBound)]),
+        ("Bound", [Protect, Nothing, Tell(Unprotected), Tell(Bound)]),
+        ("Released", [Reclaim, Reclaim, Tell(Unprotected), Reclaim]),
+        ("Failed", [Tell(Failed), Tell(Failed), Tell(Unprotected), Reclaim]),
+        ("Unheard", [Nothing, Nothing, Tell(Unprotected), Tell(Unknown)]),
+    ];
+    let states = [(false, false), (false, true), (true, false), (true, true)];
+    let mut rows = 0;
+    for (phase, delete) in with_policy_delete {
+        let retain = [Nothing, Unprotect, Nothing, Unprotect];
+        let unheard = [Nothing, Nothing, Nothing, Tell(Unknown)];
+        for (policy, expected) in [("Delete", delete), ("Retain", retain), ("Recycle", retain), ("Unheard", unheard)] {
+            for ((deleting, protected), expected) in states.into_iter().zip(expected) {
+                let found = needs(phase, policy, deleting, protected, For::Claim);
+                assert_eq!(found, expected, "{phase}, {policy}, deleting {deleting}, protected {protected}");
+                rows += 1;
+            }
+        }
+    }
+    assert_eq!(rows, 6 * 4 * 4);
+}
+
+/// kube-controller-manager binds a deleted volume to nobody, but for one that is reserved by name.
+#[test]
+fn l3_the_claim_decides_about_a_volume_deleted_before_it_was_bound() {
+    let cases = [
+        (For::Nobody, VolumeDecision::Reclaim),
+        (For::Name, VolumeDecision::Tell(VolumeWait::Reserved)),
+        (For::Claim, VolumeDecision::Tell(VolumeWait::NeverBound)),
+    ];
+    assert_eq!(cases.len(), 3);
+    for (claim, expected) in cases {
+        for phase in ["Pending", "Available"] {
+            assert_eq!(needs(phase, "Delete", true, true, claim), expected, "{phase}, {claim:?}");
+            assert_eq!(needs(phase, "Delete", false, true, claim), VolumeDecision::Nothing, "{phase}, {claim:?}");
+        }
+        assert_eq!(needs("Released", "Delete", true, true, claim), VolumeDecision::Reclaim, "{claim:?}");
+    }
+}
+
+/// Nearly every volume has its class in the field alone.
+#[test]
+fn l15_the_class_of_a_volume_takes_no_more_memory_for_its_annotation() {
+    assert_eq!(size_of::<VolumeClass>(), size_of::<ClassName>());
 }
 
 #[test]

@@ -149,7 +149,7 @@ crate::open_enum::open_enum! {
         Bound,
         /// Its claim is gone; the reclaim policy applies.
         Released,
-        /// Reclaiming failed in the PV controller; never deleted by a provisioner.
+        /// Its claim is gone, and the PV controller could not reclaim it.
         Failed,
     }
 }
