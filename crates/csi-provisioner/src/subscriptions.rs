@@ -168,8 +168,9 @@ fn place_changed(term: &TermContext, node: &NodeName) {
     let Some(cluster) = &term.cluster else { return };
     cluster.changed();
     // Nodes that come up by the dozen change often before the first of them has the driver.
-    let any = term.awaiting_nodes.for_any() && cluster.everywhere().is_ok();
-    for claim in term.awaiting_nodes.take(node, any) {
+    let several = term.awaiting_nodes.for_several();
+    let any_node = several && cluster.everywhere().is_ok();
+    for claim in term.awaiting_nodes.take(node, any_node, any_node && cluster.has_no_topology()) {
         // What is in progress is repeated with its first request: the nodes change nothing about it.
         if term.in_progress.get(&claim).is_none() {
             term.queues.claims.add(claim);

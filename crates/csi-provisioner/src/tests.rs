@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![expect(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
+mod allowed_topologies;
 mod attached;
 mod attributes_classes;
 mod capacity;
@@ -21,6 +22,7 @@ mod grants;
 mod in_progress;
 mod leadership;
 mod migration;
+mod no_topology;
 mod node_affinity;
 mod node_deployment;
 mod node_metadata;

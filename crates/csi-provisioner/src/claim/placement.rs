@@ -1,5 +1,8 @@
 //! Where the volume of a claim may be, asked once before its first call.
 
+use storage_kube::names::NodeName;
+
+use super::awaiting_nodes::Awaited;
 use crate::records::{ClaimRecord, ClassRecord};
 use crate::term_context::TermContext;
 use crate::topology::error::TopologyError;
@@ -18,7 +21,15 @@ pub(crate) fn accessibility(
     let asked = requirement(&term.settings.flags, &claim.name, node.as_ref(), &class.allowed_topologies, cluster);
     match &asked {
         Ok(_) => term.awaiting_nodes.forget(&claim.uid),
-        Err(_) => term.awaiting_nodes.wait(&claim.uid, node.as_ref()),
+        Err(error) => term.awaiting_nodes.wait(&claim.uid, awaited(node, error)),
     }
     asked
+}
+
+fn awaited(node: Option<NodeName>, error: &TopologyError) -> Awaited {
+    match node {
+        Some(node) if matches!(error, TopologyError::NoKeys { .. }) => Awaited::KeysOf(node),
+        Some(node) => Awaited::Node(node),
+        None => Awaited::AnyNode,
+    }
 }

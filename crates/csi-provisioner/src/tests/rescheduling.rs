@@ -26,7 +26,7 @@ fn selected_node(scene: &Scene) -> Option<String> {
     object["metadata"]["annotations"][SELECTED].as_str().map(str::to_owned)
 }
 
-async fn handed_back(scene: &Scene) {
+pub(super) async fn handed_back(scene: &Scene) {
     let gone = |_: &_| selected_node(scene).is_none().then_some(());
     scene.api.until("the claim to be handed back", Duration::from_mins(10), gone).await;
 }

@@ -330,18 +330,21 @@ async fn work_starts_when_the_nodes_are_known() {
 
 #[test]
 fn a_claim_waits_for_its_node_or_for_any() {
-    use crate::claim::awaiting_nodes::AwaitingNodes;
+    use crate::claim::awaiting_nodes::{Awaited, AwaitingNodes};
     use storage_kube::names::{ClaimUid, NodeName};
     let waiting = AwaitingNodes::default();
-    let (one, two, three) = (ClaimUid::from("1"), ClaimUid::from("2"), ClaimUid::from("3"));
-    waiting.wait(&one, None);
-    waiting.wait(&two, Some(&NodeName::from("a")));
-    waiting.wait(&three, Some(&NodeName::from("b")));
-    assert_eq!(waiting.take(&NodeName::from("a"), false), [two]);
-    assert!(waiting.for_any());
-    assert_eq!(waiting.take(&NodeName::from("c"), true), [one]);
-    assert!(!waiting.for_any());
+    let [one, two, three, four] = ["1", "2", "3", "4"].map(ClaimUid::from);
+    waiting.wait(&one, Awaited::AnyNode);
+    waiting.wait(&two, Awaited::Node(NodeName::from("a")));
+    waiting.wait(&three, Awaited::Node(NodeName::from("b")));
+    waiting.wait(&four, Awaited::KeysOf(NodeName::from("d")));
+    assert_eq!(waiting.take(&NodeName::from("a"), false, false), [two]);
+    assert!(waiting.for_several());
+    assert_eq!(waiting.take(&NodeName::from("c"), true, false), [one]);
+    assert!(waiting.for_several());
+    assert_eq!(waiting.take(&NodeName::from("c"), true, true), [four]);
+    assert!(!waiting.for_several());
     waiting.forget(&three);
     assert_eq!(waiting.len(), 0);
-    assert_eq!(waiting.take(&NodeName::from("b"), true), Vec::<ClaimUid>::new());
+    assert_eq!(waiting.take(&NodeName::from("b"), true, true), Vec::<ClaimUid>::new());
 }

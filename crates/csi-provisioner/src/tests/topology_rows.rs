@@ -12,9 +12,9 @@ use crate::topology::requirement;
 use crate::topology::spread::fnv1;
 
 /// Requisite and preferred.
-type Asked = Option<(Vec<Segment>, Vec<Segment>)>;
+pub(super) type Asked = Option<(Vec<Segment>, Vec<Segment>)>;
 
-fn asked(
+pub(super) fn asked(
     flags: &ProvisioningFlags,
     claim: &str,
     selected: Option<&str>,
@@ -26,15 +26,15 @@ fn asked(
     Ok(asked.map(|asked| segments(&(&asked).into())))
 }
 
-fn lax() -> ProvisioningFlags {
+pub(super) fn lax() -> ProvisioningFlags {
     flags()
 }
 
-fn strict() -> ProvisioningFlags {
+pub(super) fn strict() -> ProvisioningFlags {
     ProvisioningFlags { strict_topology: true, ..flags() }
 }
 
-fn without_immediate() -> ProvisioningFlags {
+pub(super) fn without_immediate() -> ProvisioningFlags {
     ProvisioningFlags { immediate_topology: false, ..flags() }
 }
 
@@ -277,7 +277,7 @@ fn the_selected_node_comes_first() {
             "allowed with fewer keys",
             allowed(&[&[("disk", &["ssd"]), ("zone", &["1"])]]),
             n1(&["zone", "rack", "disk"], ssd),
-            Some(vec![ssd_place]),
+            Some(vec![ssd_node.clone(), ssd_place]),
             Some(vec![ssd_node]),
         ),
         ("a value that begins alike", in_zone("1"), n1(KEYS, ten), None, None),
@@ -297,7 +297,10 @@ fn the_selected_node_comes_first() {
 
 #[test]
 fn what_is_wrong_with_the_selected_node_is_named() {
-    let no = |keys, labels| vec![NodeIs { name: "n1", keys, labels }];
+    let no = |keys, labels| {
+        let not_registered = NodeIs { name: "n2", keys: None, labels: Some(&[]) };
+        vec![NodeIs { name: "n1", keys, labels }, not_registered]
+    };
     let z1 = &[("zone", "zone1")][..];
     let zone2 = || allowed(&[&[("zone", &["zone2"])]]);
     let cases = [
@@ -306,7 +309,7 @@ fn what_is_wrong_with_the_selected_node_is_named() {
         ("both", no(None, None), json!([]), "no CSINode object", true),
         ("keys", no(Some(&[]), Some(z1)), json!([]), "no topology key found on CSINode \"n1\"", false),
         ("label", no(Some(ZONE_RACK), Some(z1)), json!([]), "label rack is missing", false),
-        ("allowed", no(Some(ZONE), Some(z1)), zone2(), "topology {zone=zone1} is not in the allowedTopologies", false),
+        ("allowed", no(Some(ZONE), Some(z1)), zone2(), "topology {zone=zone1} is not in the allowedTopologies", true),
     ];
     assert_eq!(cases.len(), 6);
     for (case, nodes, allowed, text, another) in cases {

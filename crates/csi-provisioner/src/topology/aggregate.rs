@@ -27,6 +27,8 @@ pub(super) struct Everywhere {
     pub(super) left_out: Vec<NodeName>,
     /// Whether any node has topology keys at all.
     pub(super) any_keys: bool,
+    /// Whether the driver is registered on every node, with or without topology keys.
+    pub(super) registered_on_all: bool,
 }
 
 /// The segments of all nodes, when none of them is selected.
@@ -50,7 +52,13 @@ pub(super) fn everywhere(nodes: &[(NodeName, NodeFacts)]) -> Everywhere {
             Some(Err(_)) | None => left_out.push(name.clone()),
         }
     }
-    Everywhere { segments: segments.into_iter().collect(), left_out, any_keys: !key_sets.is_empty() }
+    let registered = |node: &NodeFacts| matches!(node.driver.as_deref(), Some(CsiNodeRecord::Registered(_)));
+    Everywhere {
+        segments: segments.into_iter().collect(),
+        left_out,
+        any_keys: !key_sets.is_empty(),
+        registered_on_all: !nodes.is_empty() && nodes.iter().all(|(_, node)| registered(node)),
+    }
 }
 
 fn registered_keys(node: &NodeFacts) -> Option<&[Arc<str>]> {

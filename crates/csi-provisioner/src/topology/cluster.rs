@@ -33,6 +33,8 @@ pub(crate) struct NodeFacts {
 pub(crate) struct ClusterView {
     driver: String,
     nodes: Nodes,
+    /// All nodes are there with all their labels; else it is one node, with what its driver says of it.
+    is_whole: bool,
     memory: Mutex<Memory>,
 }
 
@@ -48,6 +50,8 @@ struct Memory {
     everywhere: Option<Result<Arc<[Segment]>, TopologyError>>,
     /// The nodes whose place was not known when that was last told.
     told: Vec<NodeName>,
+    /// It has been told that the driver has no topology.
+    told_no_topology: bool,
 }
 
 /// How many nodes a log line names.
@@ -58,7 +62,7 @@ impl ClusterView {
     /// [`ClusterView::changed`] when a record of either cache changes.
     pub(crate) fn watched(driver: &str, caches: &NodeCaches) -> Self {
         let nodes = Nodes::Watched { nodes: caches.nodes.clone(), csi_nodes: caches.csi_nodes.clone() };
-        Self { driver: driver.to_owned(), nodes, memory: Mutex::default() }
+        Self { driver: driver.to_owned(), nodes, is_whole: true, memory: Mutex::default() }
     }
 
     /// A cluster of one node, whose driver says that it is in `segment`; without keys, the driver has no topology there.
@@ -69,13 +73,15 @@ impl ClusterView {
             driver: Some(Arc::new(CsiNodeRecord::Registered(keys))),
             labels: Some(Arc::new(pairs.into_iter().collect())),
         };
-        Self::of_nodes(driver, [(node, facts)])
+        let nodes = Nodes::Fixed([(node, facts)].into());
+        Self { driver: driver.to_owned(), nodes, is_whole: false, memory: Mutex::default() }
     }
 
-    /// Nodes that never change.
+    /// A whole cluster whose nodes never change.
+    #[cfg(test)]
     pub(crate) fn of_nodes(driver: &str, nodes: impl IntoIterator<Item = (NodeName, NodeFacts)>) -> Self {
         let nodes = Nodes::Fixed(nodes.into_iter().collect());
-        Self { driver: driver.to_owned(), nodes, memory: Mutex::default() }
+        Self { driver: driver.to_owned(), nodes, is_whole: true, memory: Mutex::default() }
     }
 
     /// A node's labels or the driver's keys there are not what they were: aggregates are computed anew.
@@ -102,7 +108,18 @@ impl ClusterView {
         segments
     }
 
-    /// The segments of all nodes, each over its own keys.
+    /// Whether all labels of a node are known here, and not only its topology.
+    pub(crate) fn knows_labels(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Whether the driver has no topology, although it announces one: it is registered on every node, and nowhere with
+    /// topology keys. As long as it is missing on some node, that one may still tell its keys.
+    pub(crate) fn has_no_topology(&self) -> bool {
+        self.everywhere().is_ok_and(|segments| segments.is_empty())
+    }
+
+    /// The segments of all nodes, each over its own keys; none where the driver has no topology.
     pub(crate) fn everywhere(&self) -> Result<Arc<[Segment]>, TopologyError> {
         let mut memory = self.memory.lock();
         if let Some(known) = &memory.everywhere {
@@ -114,6 +131,10 @@ impl ClusterView {
         let segments = match found.segments {
             segments if !segments.is_empty() => Ok(segments.into()),
             _ if found.any_keys => Err(TopologyError::NoLabelsAnywhere { driver: driver() }),
+            _ if found.registered_on_all && self.is_whole => {
+                memory.tell_no_topology(&self.driver);
+                Ok(Arc::default())
+            }
             _ => Err(TopologyError::NoKeysAnywhere { driver: driver() }),
         };
         memory.everywhere = Some(segments.clone());
@@ -144,6 +165,18 @@ impl ClusterView {
 }
 
 impl Memory {
+    /// Says it once.
+    fn tell_no_topology(&mut self, driver: &str) {
+        if !self.told_no_topology {
+            warn!(
+                driver,
+                "the CSI driver announces VOLUME_ACCESSIBILITY_CONSTRAINTS, but is registered on every node without topology \
+                 keys: volumes are created without accessibility requirements"
+            );
+            self.told_no_topology = true;
+        }
+    }
+
     /// Says which nodes volumes are not offered, once for the same ones.
     fn tell(&mut self, left_out: Vec<NodeName>) {
         if left_out == self.told {

@@ -30,12 +30,18 @@ pub(crate) enum TopologyError {
     )]
     NoLabel { node: NodeName, key: String },
     #[error(
-        "node \"{node}\" was selected for the claim, and its topology {segment} is not in the allowedTopologies of the class"
+        "node \"{node}\" was selected for the claim, and its topology {segment} is not in the allowedTopologies of the \
+         class{}", if *labels_known { ", and neither are its labels: another node has to be selected" } else { "" }
     )]
-    NotAllowed { node: NodeName, segment: Segment },
+    NotAllowed {
+        node: NodeName,
+        segment: Segment,
+        /// All labels of the node were compared, as the scheduler does, and not only its topology.
+        labels_known: bool,
+    },
     #[error(
         "no available topology found: CSI driver {driver} is registered on no node with topology keys; the claim waits for \
-         its node plugin"
+         its node plugin on every node, or for one whose NodeGetInfo answers accessible_topology"
     )]
     NoKeysAnywhere { driver: String },
     #[error(
@@ -50,10 +56,11 @@ impl TopologyError {
     pub(crate) fn needs_another_node(&self) -> bool {
         match self {
             Self::NoCsiNode { .. } | Self::NoNode { .. } | Self::NotRegistered { .. } => true,
-            // The node is there and so is the driver: labels follow, or somebody must repair it or the class.
+            // Where the scheduler may see labels that are not seen here, it would select the same node again and again.
+            Self::NotAllowed { labels_known, .. } => *labels_known,
+            // The node is there and so is the driver: labels follow, or somebody must repair it.
             Self::NoKeys { .. }
             | Self::NoLabel { .. }
-            | Self::NotAllowed { .. }
             | Self::NoKeysAnywhere { .. }
             | Self::NoLabelsAnywhere { .. } => false,
         }

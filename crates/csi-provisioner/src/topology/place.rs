@@ -16,6 +16,22 @@ pub(crate) struct Place {
     pub(crate) keys: Box<[Arc<str>]>,
     /// Their values on this node.
     pub(crate) segment: Segment,
+    /// All that is known of the node's labels.
+    labels: Arc<NodeRecord>,
+}
+
+impl Place {
+    /// Whether the node is within an allowed segment, by all its labels: the class may name labels that are no topology
+    /// keys of the driver, and the scheduler has compared the same labels before it selected the node
+    /// (`volumeBinder.checkVolumeProvisions`).
+    pub(super) fn is_within(&self, allowed: &Segment) -> bool {
+        allowed.iter().all(|(key, value)| self.labels.label(key) == Some(value))
+    }
+
+    /// Whether the driver knows all keys of a segment.
+    pub(super) fn has_keys_of(&self, segment: &Segment) -> bool {
+        segment.iter().all(|(key, _)| self.keys.iter().any(|known| **known == *key))
+    }
 }
 
 /// Where the node is, or why that is not known.
@@ -30,12 +46,12 @@ pub(super) fn place(driver: &str, node: &NodeName, facts: &NodeFacts) -> Result<
         }
         Some(CsiNodeRecord::Registered(keys)) => keys,
     };
-    let Some(labels) = facts.labels.as_deref() else {
+    let Some(labels) = &facts.labels else {
         return Err(TopologyError::NoNode { node: node.clone() });
     };
     let segment =
         segment(keys, labels).map_err(|key| TopologyError::NoLabel { node: node.clone(), key: key.to_owned() })?;
-    Ok(Place { keys: keys.clone(), segment })
+    Ok(Place { keys: keys.clone(), segment, labels: Arc::clone(labels) })
 }
 
 /// The values of the keys on a node with these labels, or the first key it has no label for.
