@@ -16,6 +16,8 @@ const DETACHED_FIRST: &str = "volumes are deleted when nothing is attached, what
 const OF_OTHER_SETUPS: &str = "both look for protection left behind, Go's takes that of other drivers off: there are the snapshots of other setups";
 const CONFLICT: &str =
     "claims that protect one source at the same time: the Go provisioner reports the conflict and tries again";
+const WAITS_ARE_TOLD: &str = "a deleted volume says that it waits for its claim, if it is seen before the claim goes";
+const HANDED_BACK: &str = "a claim whose node is not allowed goes back to the scheduler, if it is not deleted before";
 const FAST_CALL: &str = "a call that takes less than a second is not announced";
 
 pub(super) const RULES: &[Rule] = &[
@@ -67,6 +69,8 @@ pub(super) const RULES: &[Rule] = &[
     differ("places/no-such-node", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("strict-places/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("not-allowed/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
+    vary("not-allowed/*", "/requests/update persistentvolumeclaims", HANDED_BACK),
+    vary("*/volume-first", "/events/PersistentVolume Normal VolumeDelete", WAITS_ARE_TOLD),
     differ("incapable-of-copies/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("incapable-of-attributes/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
     differ("refused-copies/*", "/events/PersistentVolumeClaim Warning ProvisioningFailed/0/message", CURE),
