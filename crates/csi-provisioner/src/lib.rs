@@ -21,8 +21,9 @@
 //! [`persistent_volume::write`].
 //!
 //! With `--node-deployment` every node has such a process, and they agree through the claims on who does what
-//! ([`node_deployment`]). A volume that is attached waits for its detach ([`attachments`]). With `--enable-capacity`
-//! CSIStorageCapacity objects are published beside all that ([`capacity`]).
+//! ([`node_deployment`]). A volume that is attached waits for its detach ([`attachments`]), and one that is deleted too early
+//! waits for its claim ([`volume::decision`]). With `--enable-capacity` CSIStorageCapacity objects are published beside all
+//! that ([`capacity`]).
 //!
 //! Not guaranteed: a crash between a driver's `CreateVolume` and the write of the object, followed by the deletion of the
 //! claim before the next start, leaks the volume at the driver. `docs/differences.md` lists what is not supported yet.

@@ -48,7 +48,7 @@ async fn l3_a_volume_that_is_not_reclaimed_says_why_as_long_as_that_lasts() {
     let bare = json!({ "metadata": { "finalizers": ["kubernetes.io/pv-protection"] } });
     let reserved = json!({ "spec": { "claimRef": { "uid": null } } });
     let cases = [
-        ("Bound", json!({}), true, "VolumeDelete", "goes when claim shop/gone is deleted"),
+        ("Bound", json!({}), true, "VolumeDelete", "goes when claim shop/gone is deleted too"),
         ("Bound", bare.clone(), true, "VolumeDelete", "is not asked to delete volume h"),
         ("Released", bare.clone(), true, "VolumeDelete", "is not asked to delete volume h"),
         ("Failed", json!({}), false, "VolumeFailedDelete", "Delete the persistentvolume to have it deleted"),

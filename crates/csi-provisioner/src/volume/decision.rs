@@ -12,7 +12,7 @@
 //! What the phases mean is decided in the `PersistentVolumeController` of kube-controller-manager:
 //!
 //! - Released and Failed: the claim is gone, or bound to another volume (`syncVolume`). Failed is written only after that, by
-//!   `reclaimVolume`, `recycleVolumeOperation` and `deleteVolumeOperation`, and no phase follows it.
+//!   `reclaimVolume`, `recycleVolumeOperation` and `deleteVolumeOperation`, and stays while the claim reference does.
 //! - Bound: the claim is there and names the volume. Also a deleted volume stays Bound until the claim is gone.
 //! - Pending, Available: no claim is bound. A deleted volume in this phase is not bound any more (`FindMatchingVolume`,
 //!   `checkVolumeSatisfyClaim`), with one exception: a volume reserved by name, without the claim's UID, for a claim that names

@@ -34,7 +34,7 @@ fn text(volume: &VolumeRecord, wait: VolumeWait) -> String {
     let handle = volume.source.handle().map(|handle| format!(" {handle}")).unwrap_or_default();
     match wait {
         VolumeWait::Bound => {
-            format!("persistentvolume {name} goes when claim {claim} is deleted, which is bound to it")
+            format!("persistentvolume {name} is deleted, and goes when claim {claim} is deleted too")
         }
         VolumeWait::NeverBound => format!(
             "persistentvolume {name} was deleted before claim {claim} was bound to it, and cannot be bound any more: delete \
