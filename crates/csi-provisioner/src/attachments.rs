@@ -8,9 +8,11 @@
 //! | with PUBLISH_UNPUBLISH_VOLUME | watched from the start | watched from the first deletion on |
 //! | without | watched from the first deletion on | not looked at |
 //!
-//! A driver with PUBLISH_UNPUBLISH_VOLUME has published the volume, and only its attacher can undo that: every attachment
-//! holds the volume. Another driver may have attachments too (a CSIDriver with `attachRequired` and an attacher that only
-//! says yes), and nothing tells us whether this one does. Its attachments hold the volume too, but not for ever: one that
+//! A driver with PUBLISH_UNPUBLISH_VOLUME has published the volume, and only its attacher can undo that, for which it needs
+//! the PersistentVolume: every attachment holds the volume, also one whose node is gone.
+//!
+//! Another driver may have attachments too (a CSIDriver with `attachRequired` and an attacher that only says yes), and
+//! nothing tells us whether this one does. Its attachments hold the volume as well, but not for ever: one that
 //! kube-controller-manager has not taken away in good time is looked into ([`stale`]).
 //!
 //! Not guaranteed: where reading attachments is forbidden, volumes of a driver without PUBLISH_UNPUBLISH_VOLUME are deleted

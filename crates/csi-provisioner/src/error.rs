@@ -210,7 +210,8 @@ pub(crate) enum ReclaimError {
     OtherDriver { driver: String },
     #[error(
         "persistentvolume {volume} is still attached: it is deleted when no VolumeAttachment names it any more, and \
-         {attachments} of them do"
+         {attachments} of them do{}",
+        if look_again.is_some() { "; also when no node of theirs uses it any more" } else { "" }
     )]
     Attached {
         volume: String,
