@@ -1,8 +1,9 @@
 //! One claim, from its key to a volume: load, decide, act, record.
 //!
 //! A claim whose `CreateVolume` has an unknown outcome is tried again with the request it was first sent with, whatever
-//! happens to the claim, its class or its Secret meanwhile, until the driver gives a final answer or a volume. A volume
-//! for a claim that is gone is written all the same: the volume controller then releases it and it is reclaimed.
+//! happens to the claim or its class meanwhile, until the driver gives a final answer or a volume; only the content of its
+//! Secret is read again. A volume for a claim that is gone is written all the same: the volume controller then releases it
+//! and it is reclaimed.
 
 pub(crate) mod awaiting_nodes;
 pub(crate) mod eligibility;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use controller_runtime::{EventKind, Outcome};
 use csi_client::CallError;
-use csi_proto::csi::v1::VolumeContentSource;
+use csi_proto::csi::v1::{CreateVolumeRequest, VolumeContentSource};
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
@@ -71,7 +72,10 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
             leave_alone(&term, &claim, EventKind::Normal, "Provisioning", text)
         }
         ClaimDecision::Compete(claim, class) => compete(&term, &claim, &class).await,
-        ClaimDecision::Resume(plan) => provision(&term, plan, started).await,
+        ClaimDecision::Resume(plan) => {
+            let plan = with_current_secret(&term, plan).await;
+            provision(&term, plan, started).await
+        }
         ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
             Ok(plan) => provision(&term, Arc::new(plan), started).await,
             Err(error) => {
@@ -135,6 +139,22 @@ async fn prepare(
         plan.request.mutable_parameters = attributes_class::fetch(&term.api, class, &settings.names.driver).await?;
     }
     Ok(plan)
+}
+
+/// The plan with what its Secret contains now: who corrects a password must not have to restart this process. While the
+/// Secret cannot be read, the content that was read last is sent.
+async fn with_current_secret(term: &TermContext, plan: Arc<Plan>) -> Arc<Plan> {
+    let Some(secret) = &plan.secrets.provisioner else { return plan };
+    match credentials::fetch(&term.api, secret).await {
+        Ok(credentials) => {
+            let secrets = credentials.expose();
+            Arc::new(Plan { request: CreateVolumeRequest { secrets, ..plan.request.clone() }, ..(*plan).clone() })
+        }
+        Err(error) => {
+            warn!(claim = plan.claim.full_name(), err = %error, "CreateVolume is repeated with the content that its Secret had before");
+            plan
+        }
+    }
 }
 
 /// The source of a claim, protected and held until the end of the try.

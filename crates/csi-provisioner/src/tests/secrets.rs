@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use csi_proto::csi::v1::CreateVolumeRequest;
 use fake_apiserver::{Matcher, Reaction, Status};
-use fake_driver::Rpc;
+use fake_driver::{Rpc, Step};
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
+use tonic::Code;
 
 use super::objects::{claim, class, secret};
 use super::scene::Scene;
@@ -48,4 +51,46 @@ async fn i3_a_secret_that_may_not_be_read_is_told_with_the_right_that_is_missing
     let text = scene.event("ProvisioningFailed").await;
     assert!(text.contains("vault/key") && text.contains("allow get on secrets"), "{text}");
     assert_eq!(scene.count(Rpc::CreateVolume), 0);
+}
+
+/// What was sent to the driver as its password, call by call; the rest of the requests is the same.
+fn passwords(scene: &Scene) -> Vec<String> {
+    let mut requests = scene.driver.requests::<CreateVolumeRequest>();
+    let passwords = requests.iter_mut().map(|request| request.secrets.remove("password").unwrap_or_default()).collect();
+    assert!(requests.iter().all(|request| *request == requests[0]), "every try asks for the same");
+    passwords
+}
+
+#[tokio::test(start_paused = true)]
+async fn l1_a_call_that_is_repeated_carries_what_its_secret_contains_by_then() {
+    for code in [Code::DeadlineExceeded, Code::Unavailable] {
+        let scene = Scene::start().await;
+        scene.add_class(class("fast", with_secret()));
+        scene.add_secret(secret("vault", "key", "password", "d3Jvbmc="));
+        scene.driver.script_always(Rpc::CreateVolume, move || Step::fail(code, "the backend knows no such password"));
+        let uid = scene.add_claim(claim("data", "fast"));
+        scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 2).await;
+        scene.api.merge::<Secret>("vault", "key", &json!({ "data": { "password": "cmlnaHQ=" } }));
+        scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 3).await;
+        scene.driver.forget_script();
+        scene.volume(&format!("pvc-{uid}")).await;
+        assert_eq!(passwords(&scene), ["wrong", "wrong", "right", "right"], "{code:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l1_while_the_secret_is_gone_a_repeated_call_carries_what_was_read_last() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", with_secret()));
+    scene.add_secret(secret("vault", "key", "password", "d3Jvbmc="));
+    scene.driver.script_always(Rpc::CreateVolume, || Step::fail(Code::Unavailable, "busy"));
+    let uid = scene.add_claim(claim("data", "fast"));
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 1).await;
+    scene.api.merge::<Secret>("vault", "key", &json!({ "data": { "password": "cmlnaHQ=" } }));
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 2).await;
+    scene.api.delete::<Secret>("vault", "key");
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 3).await;
+    scene.driver.forget_script();
+    scene.volume(&format!("pvc-{uid}")).await;
+    assert_eq!(passwords(&scene), ["wrong", "right", "right", "right"]);
 }
