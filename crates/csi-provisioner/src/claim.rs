@@ -79,7 +79,9 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         ClaimDecision::Provision(claim, class) => match prepare(&term, &claim, &class).await {
             Ok(plan) => provision(&term, Arc::new(plan), started).await,
             Err(error) => {
-                source_protection::try_ended(&term, &claim.uid, End::Unsent);
+                let refused = error.disposition() == Disposition::BackOff(Memory::Forget);
+                let end = if refused { End::Refused } else { End::Unsent };
+                source_protection::try_ended(&term, &claim.uid, end);
                 failed(&term, &claim, &error).await
             }
         },
@@ -165,6 +167,7 @@ async fn take_source(
 ) -> Result<VolumeContentSource, ProvisionError> {
     term.holds.begin(&wanted.claim.uid, key);
     let found = content_source::lookup(&term.api, key, wanted).await?;
+    source_protection::is_seen(term, key, found.deleting);
     source_protection::protect(term, key, &found).await?;
     Ok(found.content)
 }
@@ -190,7 +193,7 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
     let error = match create_volume(term, &term.driver.provided(wanted), &plan).await {
         Ok(volume) => {
             save(term, &plan, volume).await;
-            source_protection::try_ended(term, &claim.uid, End::Settled);
+            source_protection::try_ended(term, &claim.uid, End::Made);
             term.metrics.provisioned(claim, started.elapsed());
             return Outcome::Done;
         }
@@ -207,12 +210,12 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
         Disposition::BackOff(Memory::Unchanged | Memory::Remember) => End::Uncertain,
         Disposition::BackOff(Memory::Forget) | Disposition::Reschedule => {
             term.in_progress.end(&claim.uid);
-            End::Settled
+            End::Answered
         }
         Disposition::SlowRetry => {
             term.in_progress.end(&claim.uid);
             term.note_infeasible(claim, &plan.class);
-            End::Settled
+            End::Answered
         }
     };
     source_protection::try_ended(term, &claim.uid, end);

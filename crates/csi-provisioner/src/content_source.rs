@@ -61,6 +61,8 @@ pub(crate) struct Found {
     pub(crate) uid: Uid,
     /// It carried our finalizer.
     pub(crate) protected: bool,
+    /// It is being deleted, and kept by our finalizer.
+    pub(crate) deleting: bool,
 }
 
 /// Reads the source and checks it.

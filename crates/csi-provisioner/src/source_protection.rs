@@ -1,6 +1,9 @@
 //! Claims and snapshots from which volumes are being filled carry our finalizer, and lose it when the last of these
 //! volumes is made, refused for good, or given up.
 //!
+//! A claim that the driver has refused a volume is tried again, and holds its source until then, but not for ever: see
+//! [`holds::AWAITING`].
+//!
 //! The finalizer goes on before the first `CreateVolume` ([`protect`]). Who holds a source is kept by source
 //! (`source_protection/holds.rs`), so that the end of each hold finds the source without a look at other claims, and puts it
 //! into the queue; [`sync_source`] takes the finalizer off. What an earlier term or process has left behind is found when a
@@ -11,8 +14,9 @@ pub(crate) mod holds;
 pub(crate) mod snapshot_sweep;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use controller_runtime::{Change, Outcome, gate_closed};
+use controller_runtime::{Change, EventKind, Outcome, gate_closed};
 use kube::{Api, Error};
 use serde_json::Value;
 use storage_kube::annotations;
@@ -22,6 +26,7 @@ use storage_kube::wire::{BindingMode, VolumeSnapshot, VolumeSnapshotContent};
 use thiserror::Error as ThisError;
 use tracing::{debug, error, info, warn};
 
+use crate::claim::claim_reference;
 use crate::content_source::Found;
 use crate::data_source::{self, SourceKey};
 use crate::records::volume::VolumeSource;
@@ -87,6 +92,14 @@ fn is_forbidden(error: &Error) -> bool {
 /// A try to provision a claim has ended so: sources that nothing holds any more are looked at.
 pub(crate) fn try_ended(term: &TermContext, claim: &ClaimUid, end: End) {
     look_at(term, term.holds.end(claim, end));
+    look_later(term, claim);
+}
+
+/// A hold that only waits for the next try has its time.
+fn look_later(term: &TermContext, claim: &ClaimUid) {
+    if let Some((source, held_for)) = term.holds.awaited(claim) {
+        term.queues.sources.add_after(source, held_for);
+    }
 }
 
 fn look_at(term: &TermContext, source: Option<SourceKey>) {
@@ -109,7 +122,7 @@ pub(crate) fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProject
         (None, None) => {}
     }
     if let Some(source) = new.and_then(|entry| entry.source()) {
-        source_changed(term, source, old == new);
+        source_changed(term, source);
     }
 }
 
@@ -136,7 +149,7 @@ fn whose_node(term: &TermContext, claim: &ClaimRecord) {
     }
 }
 
-fn source_changed(term: &TermContext, source: &SourceClaim, unchanged: bool) {
+fn source_changed(term: &TermContext, source: &SourceClaim) {
     // Before it is deleted a source is the business of the node that has protected it, not of all of them.
     if term.settings.node.is_some() && !source.deleting {
         return;
@@ -147,15 +160,40 @@ fn source_changed(term: &TermContext, source: &SourceClaim, unchanged: bool) {
     let key = SourceKey::Claim(source.namespace.clone(), source.name.clone());
     match term.holds.holder(&key) {
         None => term.queues.sources.add_keeping_backoff(key),
-        Some(holder) if source.deleting && !unchanged => told_held(term, &key, &holder),
-        Some(_) => {}
+        Some(_) => is_seen(term, &key, source.deleting),
     }
 }
 
-/// Says for whom a source that is to be deleted is kept.
-fn told_held(term: &TermContext, key: &SourceKey, holder: &ClaimUid) {
-    let claim = term.caches.claims.get(holder).map_or_else(|| format!("UID {holder}"), |claim| claim.full_name());
-    info!(source = %key, claim, "source is being deleted, and kept until the volume of this claim is made or the claim is deleted");
+/// The source of claims was looked at. Says once for whom one that is to be deleted is kept.
+pub(crate) fn is_seen(term: &TermContext, key: &SourceKey, deleting: bool) {
+    if !term.holds.is_deleted(key, deleting) {
+        return;
+    }
+    if let Some(held_for) = term.holds.next_expiry(key) {
+        term.queues.sources.add_after(key.clone(), held_for);
+    }
+    for holder in term.holds.holders(key) {
+        let Some(claim) = term.caches.claims.get(&holder) else {
+            info!(source = %key, claim = %holder, "source is being deleted, and kept until the call for this deleted claim has ended");
+            continue;
+        };
+        info!(source = %key, claim = claim.full_name(), "source is being deleted, and kept until the volume of this claim is made or the claim is deleted");
+        let text = format!(
+            "{key} is being deleted, and kept until the volume of this claim is made; for an hour at most if the CSI driver refuses it"
+        );
+        term.events.record(&claim_reference(&claim), EventKind::Normal, "SourceKept", text);
+    }
+}
+
+/// The time of a hold is over: once the source is gone, the claim can never be filled.
+fn told_not_held(term: &TermContext, key: &SourceKey, claim: &ClaimUid) {
+    let Some(claim) = term.caches.claims.get(claim) else { return };
+    warn!(source = %key, claim = claim.full_name(), "source is not kept for this claim any more: the CSI driver has given it no volume for an hour");
+    let text = format!(
+        "{key} is not kept for this claim any more, as the CSI driver has given it no volume for an hour: once {key} is deleted, \
+         name another source in a new claim"
+    );
+    term.events.record(&claim_reference(&claim), EventKind::Warning, "ProvisioningFailed", text);
 }
 
 /// Our finalizer's name is every CSI provisioner's: a source is ours if its volume is.
@@ -169,7 +207,8 @@ pub(crate) async fn sync_source(term: Arc<TermContext>, key: SourceKey) -> Outco
     let released = release(&term, &key).await;
     term.holds.tidy(&key);
     match released {
-        Ok(()) => Outcome::Done,
+        Ok(None) => Outcome::Done,
+        Ok(Some(held_for)) => Outcome::RetryAfter(held_for),
         Err(why) => {
             let (ReleaseError::Write { source, .. } | ReleaseError::Owner { source, .. }) = &why;
             if gate_closed(source) {
@@ -182,13 +221,17 @@ pub(crate) async fn sync_source(term: Arc<TermContext>, key: SourceKey) -> Outco
     }
 }
 
-/// Whoever begins to hold the source meanwhile waits for its turn in [`protect`], and puts the finalizer on again.
-async fn release(term: &TermContext, key: &SourceKey) -> Result<(), ReleaseError> {
+/// Whoever begins to hold the source meanwhile waits for its turn in [`protect`], and puts the finalizer on again. Returns how
+/// long the source is held, if that is known.
+async fn release(term: &TermContext, key: &SourceKey) -> Result<Option<Duration>, ReleaseError> {
     let turn = term.holds.turn(key);
     let _turn = turn.lock().await;
+    for claim in term.holds.expire(key) {
+        told_not_held(term, key, &claim);
+    }
     if let Some(holder) = term.holds.holder(key) {
         debug!(source = %key, claim = %holder, "source is held");
-        return Ok(());
+        return Ok(term.holds.next_expiry(key));
     }
     let finalizer = finalizer::of(key);
     let failed = |source| ReleaseError::Write { key: key.clone(), finalizer, source: Box::new(source) };
@@ -202,7 +245,7 @@ async fn release(term: &TermContext, key: &SourceKey) -> Result<(), ReleaseError
         info!(source = %key, finalizer, "finalizer removed, nothing is made from this source any more");
     }
     term.holds.released(key);
-    Ok(())
+    Ok(None)
 }
 
 /// Whether the source is one of this driver.
@@ -229,8 +272,7 @@ async fn owns(term: &TermContext, key: &SourceKey, object: &Value) -> Result<boo
 /// A snapshot that carries our finalizer, seen by the sweep.
 async fn sweep_one(term: &TermContext, key: &SourceKey, snapshot: &VolumeSnapshot) {
     match term.holds.holder(key) {
-        Some(holder) if snapshot.metadata.deletion_timestamp.is_some() => told_held(term, key, &holder),
-        Some(_) => {}
+        Some(_) => is_seen(term, key, snapshot.metadata.deletion_timestamp.is_some()),
         None => {
             if let Err(why) = release(term, key).await {
                 warn!(err = %why, "snapshot is not released, the next sweep tries again");

@@ -34,6 +34,7 @@ mod plans;
 mod provision_rows;
 mod provisioning;
 mod reclaim;
+mod refused_fills;
 mod rescheduling;
 mod saving;
 mod scene;

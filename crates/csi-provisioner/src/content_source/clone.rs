@@ -69,6 +69,7 @@ pub(super) async fn lookup(
         content: VolumeContentSource { r#type: Some(Type::Volume(VolumeSource { volume_id })) },
         uid: Uid::from(claim.metadata.uid.as_deref().unwrap_or_default()),
         protected: is_protected(&claim.metadata),
+        deleting: claim.metadata.deletion_timestamp.is_some(),
     })
 }
 

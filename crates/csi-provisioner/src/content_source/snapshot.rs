@@ -81,6 +81,7 @@ pub(super) async fn lookup(
         content: VolumeContentSource { r#type: Some(Type::Snapshot(SnapshotSource { snapshot_id })) },
         uid: Uid::from(snapshot.metadata.uid.as_deref().unwrap_or_default()),
         protected: is_protected(&snapshot.metadata),
+        deleting: snapshot.metadata.deletion_timestamp.is_some(),
     })
 }
 

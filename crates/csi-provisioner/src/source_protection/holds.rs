@@ -2,23 +2,33 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use storage_kube::names::{ClaimUid, Namespace};
 use storage_kube::uid::Uid;
+use tokio::time::Instant;
 
 use crate::data_source::SourceKey;
 
 /// How a try to provision a claim has ended, as far as its source is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The driver has given a volume or a final answer.
-    Settled,
+    /// The volume is made.
+    Made,
+    /// The driver has given a final answer, and is asked again later.
+    Answered,
     /// A call may still be at work.
     Uncertain,
-    /// No call was made by this term.
+    /// No call was made.
     Unsent,
+    /// No call was made, and none will be while the claim is as it is.
+    Refused,
 }
+
+/// How long a source is held for a claim that the driver has refused a volume: after its last answer, and after the source is
+/// seen to be deleted. A claim that fails for ever must not keep its source for ever.
+pub(crate) const AWAITING: Duration = Duration::from_hours(1);
 
 /// Why a claim holds its source.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,11 +39,25 @@ struct Hold {
     inherited: bool,
     /// With `--node-deployment`: the claim is another node's, whose process may have a call at work.
     elsewhere: bool,
+    /// When the driver gave its last final answer to a claim that is tried again.
+    answered: Option<Instant>,
 }
 
 impl Hold {
+    /// A call is, or may be, at work.
+    fn is_at_work(self) -> bool {
+        self.trying || self.inherited || self.elsewhere
+    }
+
     fn is_over(self) -> bool {
-        !(self.trying || self.inherited || self.elsewhere)
+        !self.is_at_work() && self.answered.is_none()
+    }
+
+    /// How long the claim holds its source while no call is at work; `deleted` is since when the source is seen to be deleted.
+    fn awaits(self, deleted: Option<Instant>) -> Option<Duration> {
+        let since = self.answered.filter(|_| !self.is_at_work())?;
+        let since = deleted.map_or(since, |deleted| since.min(deleted));
+        Some((since + AWAITING).saturating_duration_since(Instant::now()))
     }
 }
 
@@ -44,6 +68,8 @@ struct Source {
     holds: HashMap<ClaimUid, Hold>,
     /// UID of the object that carries our finalizer, if this term has put it on or found it there.
     protected: Option<Uid>,
+    /// Since when it is seen to be deleted.
+    deleted: Option<Instant>,
     /// Somebody would have taken the finalizer off, but for the holds.
     asked: bool,
     /// Held by whoever changes the finalizer.
@@ -72,6 +98,11 @@ impl Table {
         if self.sources.get(key).is_some_and(idle) {
             self.sources.remove(key);
         }
+    }
+
+    fn waits(&self, claim: &ClaimUid) -> bool {
+        let source = self.of_claim.get(claim).and_then(|key| self.sources.get(key));
+        source.is_some_and(|source| source.waiting.contains(claim))
     }
 
     /// Ends one claim's hold if nothing speaks for it, and returns the source when that was the last one and the finalizer
@@ -157,11 +188,49 @@ impl Holds {
 
     /// A try has ended. Returns the source if nothing holds it any more.
     pub(crate) fn end(&self, claim: &ClaimUid, end: End) -> Option<SourceKey> {
-        self.table.lock().let_go(claim, |hold| match end {
-            End::Settled => (hold.trying, hold.inherited) = (false, false),
+        let mut table = self.table.lock();
+        let waits = table.waits(claim);
+        table.let_go(claim, |hold| match end {
+            End::Made => (hold.trying, hold.inherited, hold.answered) = (false, false, None),
+            // A claim that is gone is not tried again.
+            End::Answered => (hold.trying, hold.inherited, hold.answered) = (false, false, waits.then(Instant::now)),
             End::Uncertain => {}
             End::Unsent => hold.trying = false,
+            End::Refused => (hold.trying, hold.answered) = (false, None),
         })
+    }
+
+    /// The source of a claim that the driver has refused a volume, and how long it is held for that claim.
+    pub(crate) fn awaited(&self, claim: &ClaimUid) -> Option<(SourceKey, Duration)> {
+        let table = self.table.lock();
+        let key = table.of_claim.get(claim)?;
+        let source = table.sources.get(key)?;
+        Some((key.clone(), source.holds.get(claim)?.awaits(source.deleted)?))
+    }
+
+    /// Ends the holds whose time is over, and returns their claims.
+    pub(crate) fn expire(&self, key: &SourceKey) -> Vec<ClaimUid> {
+        let mut table = self.table.lock();
+        let Some(source) = table.sources.get_mut(key) else { return Vec::new() };
+        let deleted = source.deleted;
+        let over = |hold: &Hold| hold.awaits(deleted) == Some(Duration::ZERO);
+        source.holds.extract_if(|_, hold| over(hold)).map(|(claim, _)| claim).collect()
+    }
+
+    /// When the next hold of the source ends if nothing happens.
+    pub(crate) fn next_expiry(&self, key: &SourceKey) -> Option<Duration> {
+        let table = self.table.lock();
+        let source = table.sources.get(key)?;
+        source.holds.values().filter_map(|hold| hold.awaits(source.deleted)).min()
+    }
+
+    /// Notes whether the source is being deleted; says whether that is news, and there are holds it has to wait for.
+    pub(crate) fn is_deleted(&self, key: &SourceKey, deleted: bool) -> bool {
+        let mut table = self.table.lock();
+        let Some(source) = table.sources.get_mut(key) else { return false };
+        let known = source.deleted;
+        source.deleted = deleted.then(|| known.unwrap_or_else(Instant::now));
+        deleted && known.is_none() && !source.holds.is_empty()
     }
 
     /// A claim waits no more: it is bound or gone. A try of it that goes on, or is uncertain, holds on.
@@ -176,7 +245,7 @@ impl Holds {
                 return None;
             }
         }
-        table.let_go(claim, |hold| (hold.inherited, hold.elsewhere) = (false, false))
+        table.let_go(claim, |hold| (hold.inherited, hold.elsewhere, hold.answered) = (false, false, None))
     }
 
     /// A claim that holds the source, asked by who would take the finalizer off. When there is one, the end of the last hold
@@ -187,6 +256,12 @@ impl Holds {
         let holder = source.holds.keys().next().cloned();
         source.asked = holder.is_some();
         holder
+    }
+
+    /// The claims that hold the source.
+    pub(crate) fn holders(&self, key: &SourceKey) -> Vec<ClaimUid> {
+        let table = self.table.lock();
+        table.sources.get(key).into_iter().flat_map(|source| source.holds.keys().cloned()).collect()
     }
 
     /// Claims that wait for volumes from sources in this namespace.
@@ -217,6 +292,7 @@ impl Holds {
         let mut table = self.table.lock();
         if let Some(source) = table.sources.get_mut(key) {
             source.protected = None;
+            source.deleted = None;
         }
     }
 
