@@ -7,6 +7,7 @@ use controller_runtime::{Informer, Informers};
 use storage_kube::names::Interner;
 
 use crate::attachments::Attachments;
+use crate::records::volume::VolumeNaming;
 use crate::records::{
     ClaimProjection, Claims, ClassProjection, CsiNodeProjection, GrantProjection, NodeProjection, VolumeProjection,
 };
@@ -42,6 +43,7 @@ impl Caches {
             names: names.clone(),
             interner: Arc::clone(&interner),
             place: settings.node.as_ref().and_then(|node| node.place.clone()),
+            naming: VolumeNaming::new(&settings.flags.volume_name_prefix, settings.flags.uuid_length),
         };
         let nodes = settings.needs_nodes().then(|| {
             let interner = Arc::new(Interner::new());

@@ -23,7 +23,8 @@ use csi_proto::csi::v1::{CreateVolumeRequest, VolumeContentSource};
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
-use storage_kube::names::ClaimUid;
+use storage_kube::names::{ClaimUid, VolumeName};
+use storage_kube::volume_name::UuidLength;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -63,10 +64,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
             let error = ProvisionError::ClassMissing { class: claim.class.to_string() };
             failed(&term, &claim, &error).await
         }
-        ClaimDecision::NameTaken(claim, volume) => {
-            let text = format!("PersistentVolume {volume} exists and is for another claim: delete or rename it");
-            leave_alone(&term, &claim, EventKind::Warning, "ProvisioningFailed", text)
-        }
+        ClaimDecision::NameTaken(claim, volume) => name_taken(&term, &claim, &volume),
         ClaimDecision::LeaveToPopulator(claim) => {
             let text = "Assuming an external populator will provision the volume".to_owned();
             leave_alone(&term, &claim, EventKind::Normal, "Provisioning", text)
@@ -188,6 +186,11 @@ fn is_granted(term: &TermContext, claim: &ClaimRecord) -> bool {
 /// One call, and what its outcome means for the memory, the metrics and the queue.
 async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -> Outcome {
     let claim = &plan.claim;
+    // Nothing awaits from here to the note that the call is in progress.
+    if is_name_in_use(term, &plan) {
+        source_protection::try_ended(term, &claim.uid, End::Unsent);
+        return name_taken(term, claim, &plan.volume_name);
+    }
     let remembered = term.in_progress.begin(&plan);
     let wanted = if remembered { until_drained(term) } else { while_claimed(term, &plan) };
     let error = match create_volume(term, &term.driver.provided(wanted), &plan).await {
@@ -220,6 +223,16 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
     };
     source_protection::try_ended(term, &claim.uid, end);
     failed(term, claim, &error).await
+}
+
+/// Whether another claim is about to have a volume of this name: with a short `--volume-name-uuid-length` the driver would give
+/// both claims the same one.
+fn is_name_in_use(term: &TermContext, plan: &Plan) -> bool {
+    if term.settings.flags.uuid_length == UuidLength::Full {
+        return false;
+    }
+    let unsaved = term.unsaved.lock().get(&plan.volume_name).cloned();
+    unsaved.is_some_and(|volume| volume.plan.claim.uid != plan.claim.uid) || term.in_progress.is_name_in_use(plan)
 }
 
 /// The volume exists: writes its object, or puts it aside, and only then forgets the call.

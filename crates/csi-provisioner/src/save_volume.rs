@@ -1,7 +1,9 @@
 //! Writing the PersistentVolume of a volume that the driver has made, with a retry of its own.
 //!
 //! From here on the claim counts as provisioned: the backend volume is there, and is never deleted because its object
-//! could not be written. What cannot be written now is kept in the term's memory and tried again for ever.
+//! could not be written. What cannot be written now is kept in the term's memory and tried again for ever, unless the backend
+//! volume turns out to be another claim's, which has its object: writing it once that claim is gone would give this claim a
+//! volume that is gone with it.
 
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use tokio::time::timeout;
 use tracing::{error, info};
 
 use crate::claim::claim_reference;
+use crate::claim::provisioned::TO_BE_SEEN;
 use crate::create_volume::request::Plan;
 use crate::persistent_volume::write::{self, SaveError};
 use crate::records::VolumeRecord;
@@ -34,6 +37,10 @@ pub(crate) struct UnsavedVolume {
 pub(crate) async fn save(term: &TermContext, volume: UnsavedVolume) {
     let volume = Arc::new(volume);
     let name = volume.plan.volume_name.clone();
+    if term.caches.volumes.get(&name).is_some_and(|record| is_of_another_claim(&record, &volume)) {
+        give_up(term, &volume, &SaveError::VolumeOfAnother { volume: name });
+        return;
+    }
     // Before the write: the cache may show the object before the answer to its write is here.
     term.unsaved.lock().insert(name.clone(), Arc::clone(&volume));
     if !try_save(term, &volume).await {
@@ -55,9 +62,28 @@ pub(crate) fn seen(term: &TermContext, record: &VolumeRecord) {
         record.claim_uid().as_ref() == Some(&volume.plan.claim.uid)
             && record.source.handle().is_some_and(|handle| handle.as_str() == volume.handle)
     };
-    if let Some(volume) = volume.filter(is_this) {
-        saved(term, &volume);
+    match volume {
+        Some(volume) if is_this(&volume) => saved(term, &volume),
+        Some(volume) if is_of_another_claim(record, &volume) => {
+            give_up(term, &volume, &SaveError::VolumeOfAnother { volume: record.name.clone() });
+        }
+        Some(_) | None => {}
     }
+}
+
+fn is_of_another_claim(record: &VolumeRecord, volume: &UnsavedVolume) -> bool {
+    record.claim_uid().is_some_and(|claim| claim != volume.plan.claim.uid)
+        && record.source.handle().is_some_and(|handle| handle.as_str() == volume.handle)
+}
+
+/// The backend volume is another claim's. The claim is looked at again when the cache has had time to show that.
+fn give_up(term: &TermContext, volume: &UnsavedVolume, error: &SaveError) {
+    let plan = &volume.plan;
+    term.unsaved.lock().remove(&plan.volume_name);
+    term.queues.unsaved.forget(&plan.volume_name);
+    term.provisioned.forget(&plan.claim.uid);
+    report(term, volume, error);
+    term.queues.claims.add_after(plan.claim.uid.clone(), TO_BE_SEEN);
 }
 
 /// Writes the object; says whether it is written, by this or, as the cache tells, an earlier try.
@@ -66,6 +92,7 @@ async fn try_save(term: &TermContext, volume: &UnsavedVolume) -> bool {
     let written = write::create(&term.api, &volume.object, &plan.volume_name, &plan.claim.uid, &volume.handle).await;
     match written {
         Ok(()) => saved(term, volume),
+        Err(error @ SaveError::VolumeOfAnother { .. }) => give_up(term, volume, &error),
         Err(error) if term.unsaved.lock().contains_key(&plan.volume_name) => {
             report(term, volume, &error);
             return false;
@@ -92,9 +119,9 @@ fn saved(term: &TermContext, volume: &UnsavedVolume) {
 
 fn report(term: &TermContext, volume: &UnsavedVolume, error: &SaveError) {
     let plan = &volume.plan;
-    error!(claim = plan.claim.full_name(), volume = %plan.volume_name, handle = volume.handle, err = %error, "PersistentVolume is not saved, it is tried again");
+    error!(claim = plan.claim.full_name(), volume = %plan.volume_name, handle = volume.handle, err = %error, "PersistentVolume is not saved");
     if !error.is_gate_closed() {
-        let text = format!("volume {} is created, its PersistentVolume is not saved yet: {error}", plan.volume_name);
+        let text = format!("volume {} is created, its PersistentVolume is not saved: {error}", plan.volume_name);
         term.events.record(&claim_reference(&plan.claim), EventKind::Warning, "ProvisioningFailed", text);
     }
 }

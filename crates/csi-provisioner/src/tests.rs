@@ -49,6 +49,7 @@ mod source_protection;
 mod sources_gone;
 mod stale_attachments;
 mod switched_off;
+mod taken_names;
 mod topology_aggregates;
 mod topology_claims;
 mod topology_rows;

@@ -22,6 +22,12 @@ impl InProgress {
         self.plans.lock().get(claim).cloned()
     }
 
+    /// Whether a call for another claim may make a volume of this name, as short names allow.
+    pub(crate) fn is_name_in_use(&self, plan: &Plan) -> bool {
+        let plans = self.plans.lock();
+        plans.values().any(|other| other.volume_name == plan.volume_name && other.claim.uid != plan.claim.uid)
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Plan>> {
         self.plans.lock().values().cloned().collect()
     }

@@ -19,6 +19,11 @@ pub(crate) enum SaveError {
     Read { volume: VolumeName, source: Box<Error> },
     #[error("PersistentVolume {volume} exists and is for another claim or backend volume: delete or rename it")]
     Taken { volume: VolumeName },
+    #[error(
+        "PersistentVolume {volume} exists and is for another claim, which has this backend volume: the UIDs of both claims \
+         begin alike, so make this claim anew, and start csi-provisioner with a larger --volume-name-uuid-length"
+    )]
+    VolumeOfAnother { volume: VolumeName },
 }
 
 impl SaveError {
@@ -26,7 +31,7 @@ impl SaveError {
     pub(crate) fn is_gate_closed(&self) -> bool {
         match self {
             Self::Create { source, .. } | Self::Read { source, .. } => gate_closed(source),
-            Self::Taken { .. } => false,
+            Self::Taken { .. } | Self::VolumeOfAnother { .. } => false,
         }
     }
 }
@@ -47,12 +52,22 @@ pub(crate) async fn create(
         .map_err(|error| failed(Error::BuildRequest(error)))?;
     match client.request::<PersistentVolume>(request).await {
         Ok(_) => Ok(()),
-        Err(Error::Api(status)) if status.reason == "AlreadyExists" => existing(client, name, claim, handle).await,
+        Err(Error::Api(status)) if status.reason == "AlreadyExists" => {
+            let driver = object.pointer("/spec/csi/driver").and_then(Value::as_str);
+            existing(client, name, claim, driver, handle).await
+        }
         Err(error) => Err(failed(error)),
     }
 }
 
-async fn existing(client: &Client, name: &VolumeName, claim: &ClaimUid, handle: &str) -> Result<(), SaveError> {
+/// `driver` is that of a CSI volume; one of an in-tree plugin has none.
+async fn existing(
+    client: &Client,
+    name: &VolumeName,
+    claim: &ClaimUid,
+    driver: Option<&str>,
+    handle: &str,
+) -> Result<(), SaveError> {
     let api: Api<PersistentVolume> = Api::all(client.clone());
     let found = api
         .get(&name.to_string())
@@ -62,10 +77,14 @@ async fn existing(client: &Client, name: &VolumeName, claim: &ClaimUid, handle: 
         Some(csi) => Some(csi.volume_handle.clone()),
         None => volume_to_csi(&found).ok().map(|translated| translated.handle),
     };
-    let same_volume = found_handle.as_deref() == Some(handle);
-    let same_claim =
-        found.spec.claim_ref.and_then(|claim| claim.uid).is_some_and(|uid| ClaimUid(Uid::from(uid.as_str())) == *claim);
-    if same_claim && same_volume { Ok(()) } else { Err(SaveError::Taken { volume: name.clone() }) }
+    let same_driver = found.spec.csi.as_ref().map(|csi| csi.driver.as_str()) == driver;
+    let same_volume = same_driver && found_handle.as_deref() == Some(handle);
+    let found_claim = found.spec.claim_ref.and_then(|claim| claim.uid).map(|uid| ClaimUid(Uid::from(uid.as_str())));
+    match found_claim {
+        Some(found) if found == *claim && same_volume => Ok(()),
+        Some(found) if found != *claim && same_volume => Err(SaveError::VolumeOfAnother { volume: name.clone() }),
+        _ => Err(SaveError::Taken { volume: name.clone() }),
+    }
 }
 
 /// Deletes exactly this object; one that is gone, or that was made anew under the name, is no error. What is answered is the

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_runtime::Projection;
+use memchr::memchr;
+use memchr::memmem::{self, Finder};
 use storage_kube::names::{ClaimUid, ClassName, Interner, VolumeHandle, VolumeName};
 use storage_kube::secret_ref::SecretRef;
 use storage_kube::topology::Segment;
 use storage_kube::uid::Uid;
+use storage_kube::volume_name::{UuidLength, volume_name};
 use storage_kube::wire::{ClaimReference, PersistentVolume, ReclaimPolicy, VolumePhase};
 use storage_kube::{annotations, finalizers};
 
@@ -120,7 +123,10 @@ impl VolumeRecord {
 
     /// Whether the volume is, or can become, this claim's.
     pub(crate) fn is_for(&self, claim: &ClaimUid) -> bool {
-        self.claim_uid().is_none_or(|uid| uid == *claim)
+        match self.claim_uid() {
+            Some(uid) => uid == *claim,
+            None => !matches!(self.source, VolumeSource::OtherDriver(_)),
+        }
     }
 }
 
@@ -131,9 +137,85 @@ pub(crate) struct VolumeProjection {
     pub(crate) interner: Arc<Interner>,
     /// Where the node of this process is, if it serves one and that is known.
     pub(crate) place: Option<Segment>,
+    pub(crate) naming: VolumeNaming,
+}
+
+/// How the volumes of claims are named, to find those of others that are in the way.
+///
+/// The UID of a claim is not known before the claim exists, so that a volume of another driver has such a name by intention
+/// or by chance alone. What is kept of it follows the few volumes that are new or not called after their own claims.
+pub(crate) struct VolumeNaming {
+    prefix: String,
+    length: UuidLength,
+    /// How the API server begins such a name.
+    key: Finder<'static>,
+}
+
+impl VolumeNaming {
+    pub(crate) fn new(prefix: &str, length: UuidLength) -> Self {
+        let key = Finder::new(format!("\"name\":\"{prefix}-").as_bytes()).into_owned();
+        Self { prefix: prefix.to_owned(), length, key }
+    }
+
+    fn may_be_in(&self, json: &[u8]) -> bool {
+        self.key.find_iter(json).any(|at| {
+            let rest = &json[at + self.key.needle().len()..];
+            let uid = &rest[..memchr(b'"', rest).unwrap_or(rest.len())];
+            self.is_part_of_uid(uid) && !Self::is_plainly_called_after_its_claim(json, uid)
+        })
+    }
+
+    /// A volume of another driver, as it nearly always is, seen without parsing it.
+    fn is_plainly_called_after_its_claim(json: &[u8], uid: &[u8]) -> bool {
+        let own = [b"\"uid\":\"", uid, b"\""].concat();
+        let settled = [&br#""phase":"Bound""#[..], br#""phase":"Released""#];
+        memmem::find(json, &own).is_some() && settled.iter().any(|phase| memmem::find(json, phase).is_some())
+    }
+
+    fn is_part_of_uid(&self, text: &[u8]) -> bool {
+        let length = match self.length {
+            UuidLength::Full => 36,
+            UuidLength::First(length) => length.get(),
+        };
+        text.len() == length && text.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
+    }
+
+    /// Whether the volume is called as the volume of some claim would be, and that is not, or may not stay, its own claim.
+    fn may_be_taken_by(&self, name: &str, volume: &PersistentVolume) -> bool {
+        let rest = name.strip_prefix(&self.prefix).and_then(|rest| rest.strip_prefix('-'));
+        if !rest.is_some_and(|rest| self.is_part_of_uid(rest.as_bytes())) {
+            return false;
+        }
+        let claim = volume.spec.claim_ref.as_ref().and_then(|claim| claim.uid.as_deref()).unwrap_or_default();
+        let own = volume_name(&self.prefix, claim, self.length).is_ok_and(|own| own.to_string() == name);
+        let settled = matches!(volume.status.phase, Some(VolumePhase::Bound | VolumePhase::Released));
+        !(own && settled)
+    }
 }
 
 impl VolumeProjection {
+    /// Of a volume that others are responsible for: that it has its name. Nothing is ever done with it.
+    fn in_the_way(&self, volume: PersistentVolume) -> Option<VolumeRecord> {
+        let name = volume.metadata.name.as_deref()?;
+        if !self.naming.may_be_taken_by(name, &volume) {
+            return None;
+        }
+        let driver = volume.spec.csi.as_ref().map_or("", |csi| &csi.driver);
+        Some(VolumeRecord {
+            name: VolumeName::shared(name, &self.interner),
+            uid: Uid::from(volume.metadata.uid.as_deref().unwrap_or_default()),
+            phase: None,
+            reclaim_policy: None,
+            deleting: false,
+            protected: false,
+            reachable: false,
+            source: VolumeSource::OtherDriver(Arc::from(driver)),
+            class: VolumeClass::new("", "", &self.interner),
+            deletion_secret: DeletionSecret::None,
+            claim: volume.spec.claim_ref.map(Box::new),
+        })
+    }
+
     /// A provisioned volume belongs to who its annotation names; one made by hand to its CSI driver.
     fn responsible(&self, volume: &PersistentVolume) -> bool {
         let annotation = |key: &str| volume.metadata.annotations.as_ref().and_then(|all| all.get(key));
@@ -172,7 +254,7 @@ impl Projection for VolumeProjection {
     type Group = ();
 
     fn may_concern(&self, json: &[u8]) -> bool {
-        self.names.may_be_in(json)
+        self.names.may_be_in(json) || self.naming.may_be_in(json)
     }
 
     fn key(&self, volume: &PersistentVolume) -> Option<VolumeName> {
@@ -181,7 +263,7 @@ impl Projection for VolumeProjection {
 
     fn project(&self, volume: PersistentVolume) -> Option<VolumeRecord> {
         if !self.responsible(&volume) {
-            return None;
+            return self.in_the_way(volume);
         }
         let reachable = reaches(self.place.as_ref(), volume.spec.node_affinity.as_deref());
         let protected = volume

@@ -2,6 +2,7 @@
 
 use csi_proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse, Volume};
 use fake_driver::{Rpc, Step};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 
 use super::objects::{class, with};

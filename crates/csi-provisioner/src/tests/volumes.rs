@@ -6,10 +6,11 @@ use controller_runtime::Projection;
 use serde_json::{Value, json};
 use storage_kube::names::{ClassName, Interner};
 use storage_kube::topology::Segment;
+use storage_kube::volume_name::UuidLength;
 
 use super::objects::{DRIVER, volume, with};
 use crate::migration::ProvisionerNames;
-use crate::records::volume::{DeletionSecret, VolumeClass, VolumeSource};
+use crate::records::volume::{DeletionSecret, VolumeClass, VolumeNaming, VolumeSource};
 use crate::records::{VolumeProjection, VolumeRecord};
 use crate::volume::decision::{VolumeDecision, VolumeWait, decide};
 
@@ -17,10 +18,18 @@ fn record(driver: &str, volume: Value) -> Option<VolumeRecord> {
     record_of_node(driver, None, volume)
 }
 
+pub(super) fn projection(driver: &str, place: Option<Segment>) -> VolumeProjection {
+    VolumeProjection {
+        names: ProvisionerNames::of(driver),
+        interner: Arc::new(Interner::new()),
+        place,
+        naming: VolumeNaming::new("pvc", UuidLength::Full),
+    }
+}
+
 /// As a provisioner of a node at this place keeps it.
 pub(super) fn record_of_node(driver: &str, place: Option<Segment>, volume: Value) -> Option<VolumeRecord> {
-    let projection =
-        VolumeProjection { names: ProvisionerNames::of(driver), interner: Arc::new(Interner::new()), place };
+    let projection = projection(driver, place);
     let json = volume.to_string().into_bytes();
     let record = projection.project(serde_json::from_slice(&json).unwrap());
     assert!(record.is_none() || projection.may_concern(&json), "kept, but refused in a first list");
