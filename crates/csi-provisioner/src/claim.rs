@@ -16,8 +16,9 @@ pub(crate) mod reschedule;
 pub(crate) mod selected_node;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use controller_runtime::{EventKind, Outcome};
+use controller_runtime::{EventKind, Informer, Outcome};
 use csi_client::CallError;
 use csi_proto::csi::v1::{CreateVolumeRequest, VolumeContentSource};
 use futures_util::future::join_all;
@@ -32,7 +33,7 @@ use crate::attributes_class;
 use crate::capacity::refresh;
 use crate::content_source::{self, Wanted, reference_grant};
 use crate::create_volume::{create_volume, request};
-use crate::data_source::{self, Content, SourceKey};
+use crate::data_source::{self, Content, DataSourceError, SourceKey};
 use crate::error::{Disposition, Memory, ProvisionError};
 use crate::node_deployment::compete;
 use crate::persistent_volume::NewVolume;
@@ -46,6 +47,9 @@ use infeasible::SLOW_RETRY;
 use placement::accessibility;
 use request::Plan;
 use reschedule::{can_reschedule, reschedule};
+
+/// How long a term waits for its first list of ReferenceGrants, whose kind may not be installed.
+const GRANTS_LIST: Duration = Duration::from_mins(1);
 
 /// Brings one claim as far as it will go now.
 pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome {
@@ -102,6 +106,7 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
             provisioned: term.provisioned.get(uid),
             outdated: claim.as_ref().is_some_and(|claim| term.is_outdated(claim)),
             granted: claim.as_ref().is_some_and(|claim| is_granted(term, claim)),
+            grants_awaited: grants_awaited(term),
             infeasible_for: term.infeasible.remaining(uid, class.as_ref().map(|class| &class.uid)),
         },
     )
@@ -124,7 +129,13 @@ async fn prepare(
     class: &Arc<ClassRecord>,
 ) -> Result<Plan, ProvisionError> {
     let settings = &term.settings;
-    let content = data_source::content(claim, settings.flags.cross_namespace_gate, |_| is_granted(term, claim))?;
+    let content = data_source::content(claim, settings.flags.cross_namespace_gate, |_| is_granted(term, claim));
+    let content = content.map_err(|error| match error {
+        DataSourceError::NotGranted { namespace, .. } if !are_grants_listed(term) => {
+            ProvisionError::GrantsNotListed { namespace }
+        }
+        error => error.into(),
+    })?;
     request::check_capabilities(settings, claim, &content)?;
     let mut plan = request::plan(settings, claim, class)?;
     if let Content::Driver(key) = &content {
@@ -181,6 +192,17 @@ fn is_granted(term: &TermContext, claim: &ClaimRecord) -> bool {
         .iter()
         .filter_map(|grant| grants.get(grant))
         .any(|grant| reference_grant::allows(&grant.1, &claim.namespace, &named))
+}
+
+fn are_grants_listed(term: &TermContext) -> bool {
+    term.caches.grants.as_ref().is_none_or(Informer::is_synced)
+}
+
+/// How long the first list of grants is waited for before a claim without one is told of that; none after the list. A grant
+/// that appears brings the claim back sooner.
+fn grants_awaited(term: &TermContext) -> Option<Duration> {
+    let wait = GRANTS_LIST.saturating_sub(term.begun.elapsed());
+    (!are_grants_listed(term) && !wait.is_zero()).then_some(wait)
 }
 
 /// One call, and what its outcome means for the memory, the metrics and the queue.

@@ -59,6 +59,11 @@ pub(crate) enum ProvisionError {
     ClassMissing { class: String },
     #[error(transparent)]
     DataSource(#[from] DataSourceError),
+    #[error(
+        "it is not known whether a ReferenceGrant in namespace {namespace} lets the claim name its source: ReferenceGrants cannot \
+         be listed; install their kind and allow list and watch on referencegrants of gateway.networking.k8s.io"
+    )]
+    GrantsNotListed { namespace: String },
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
@@ -128,6 +133,7 @@ impl ProvisionError {
         match self {
             Self::Topology(error) if error.needs_another_node() => Disposition::Reschedule,
             Self::ClassMissing { .. }
+            | Self::GrantsNotListed { .. }
             | Self::ContentSource(_)
             | Self::Protect(_)
             | Self::Topology(_)

@@ -9,6 +9,7 @@ use controller_runtime::{
 use csi_client::Driver;
 use parking_lot::Mutex;
 use sidecar::TermAdmission;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -112,6 +113,7 @@ pub(crate) fn context(process: &Process, term: &Term, capacities: Option<Place>)
     let context = Arc::new(TermContext {
         cluster: cluster(&settings, &caches),
         metrics: process.metrics.clone(),
+        begun: Instant::now(),
         api: term.gate().client(&process.api_server),
         driver: process.driver.controller(Arc::new(TermAdmission(term.gate().clone()))),
         events,

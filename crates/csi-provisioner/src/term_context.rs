@@ -59,6 +59,8 @@ impl Queues {
 /// See the module.
 pub(crate) struct TermContext {
     pub(crate) settings: Arc<Settings>,
+    /// When the term began.
+    pub(crate) begun: Instant,
     pub(crate) caches: Arc<Caches>,
     pub(crate) metrics: ProvisionerMetrics,
     /// Writes pass while the term's gate is open.

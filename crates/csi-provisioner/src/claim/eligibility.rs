@@ -8,7 +8,7 @@ use storage_kube::wire::BindingMode;
 
 use super::provisioned::Provisioned;
 use crate::create_volume::request::Plan;
-use crate::data_source::{Content, content};
+use crate::data_source::{Content, DataSourceError, content};
 use crate::node_deployment::ownership::{Owner, owner};
 use crate::records::class::ClassOwner;
 use crate::records::{ClaimRecord, ClassRecord, VolumeRecord};
@@ -30,6 +30,8 @@ pub(crate) struct ClaimView<'a> {
     pub(crate) outdated: bool,
     /// A grant lets the claim name its source, if that is in another namespace.
     pub(crate) granted: bool,
+    /// The grants are not listed yet; how long that is waited for.
+    pub(crate) grants_awaited: Option<Duration>,
     /// The driver called the request infeasible; time until it may be asked again.
     pub(crate) infeasible_for: Option<Duration>,
 }
@@ -91,6 +93,9 @@ pub(crate) fn decide(settings: &Settings, view: &ClaimView<'_>) -> ClaimDecision
     }
     // What is wrong with a source is found out again, and told, when the claim is provisioned.
     let content = content(claim, settings.flags.cross_namespace_gate, |_| view.granted);
+    if let (Err(DataSourceError::NotGranted { .. }), Some(wait)) = (&content, view.grants_awaited) {
+        return ClaimDecision::Delay(wait);
+    }
     let populated = matches!(content, Ok(Content::Populator));
     if owner == Owner::Nobody {
         // What is wrong with the claim is told by the one node that gets it.

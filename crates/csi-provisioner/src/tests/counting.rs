@@ -13,7 +13,7 @@ use super::scene::{Scene, flags};
 use crate::settings::ProvisioningFlags;
 
 /// The value of a series, 0 while there is none.
-fn counted(scene: &Scene, family: &str, labels: &str) -> u64 {
+pub(super) fn counted(scene: &Scene, family: &str, labels: &str) -> u64 {
     let text = prometheus::TextEncoder::new().encode_to_string(&scene.registry.gather()).unwrap();
     let series = format!("{family}{{{labels}}} ");
     text.lines().find_map(|line| line.strip_prefix(&series)).map_or(0, |value| value.parse().unwrap())

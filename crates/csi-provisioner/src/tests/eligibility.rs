@@ -75,6 +75,7 @@ fn decision(known: Known) -> &'static str {
         provisioned: known.provisioned.unwrap_or(Provisioned::No),
         outdated: known.outdated,
         granted: false,
+        grants_awaited: None,
         infeasible_for: known.infeasible.then_some(Duration::from_secs(7)),
     };
     match decide(&settings, &view) {

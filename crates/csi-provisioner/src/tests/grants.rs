@@ -213,3 +213,44 @@ async fn grants_are_watched_with_the_gate_alone_and_hold_up_nothing() {
     scene.volume(&format!("pvc-{uid}")).await;
     assert!(asked(&scene));
 }
+
+/// As at each start: the grants come last.
+#[tokio::test(start_paused = true)]
+async fn l13_a_claim_with_a_grant_is_told_nothing_while_the_grants_are_not_listed() {
+    let scene = Scene::configured(
+        |settings| settings.flags.cross_namespace_gate = true,
+        fills,
+        |api| {
+            add_grant(api, "", "PersistentVolumeClaim", &json!({}));
+            let grants = fake_apiserver::Matcher::of("list", "referencegrants").once();
+            api.react(grants, fake_apiserver::Reaction::DelayAnswer(Duration::from_secs(5)));
+        },
+    )
+    .await;
+    scene.add_class(class("fast", json!({})));
+    add_source(&scene.api, &json!({}), &json!({}));
+    let uid = scene.add_claim(from_shop("bakery", claim_in(json!("shop"))));
+    scene.volume(&format!("pvc-{uid}")).await;
+    assert_eq!(scene.events("ProvisioningFailed"), [""; 0]);
+    let failed = "controller_persistentvolumeclaim_provision_failed_total";
+    assert_eq!(super::counting::counted(&scene, failed, r#"class="fast",source="""#), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l13_grants_that_cannot_be_listed_are_told_after_a_minute() {
+    let missing = fake_apiserver::Status::new(404, "NotFound", "the server could not find the requested resource");
+    let scene = Scene::configured(
+        |settings| settings.flags.cross_namespace_gate = true,
+        fills,
+        |api| {
+            let grants = fake_apiserver::Matcher::any().resource("referencegrants");
+            api.react(grants, fake_apiserver::Reaction::Refuse(missing));
+        },
+    )
+    .await;
+    scene.add_class(class("fast", json!({})));
+    scene.add_claim(from_shop("bakery", claim_in(json!("shop"))));
+    let before = tokio::time::Instant::now();
+    assert!(scene.event("ProvisioningFailed").await.contains("ReferenceGrants cannot be listed"));
+    assert!(before.elapsed() <= Duration::from_secs(61), "{:?}", before.elapsed());
+}
