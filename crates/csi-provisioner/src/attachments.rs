@@ -39,7 +39,7 @@ use crate::error::ReclaimError;
 use crate::migration::ProvisionerNames;
 use crate::records::{AttachmentProjection, AttachmentRecord, VolumeRecord};
 use crate::settings::Settings;
-use crate::term_context::TermContext;
+use crate::term_context::{TELL_AGAIN, TermContext};
 
 /// How long a refusal to read attachments is believed before they are asked for again.
 const BELIEVE_REFUSAL: Duration = Duration::from_mins(10);
@@ -164,16 +164,21 @@ pub(crate) struct AttachmentKnowledge {
     current: OnceCell<()>,
     /// Reading them was refused.
     refused: Mutex<Option<Instant>>,
-    /// Volumes whose wait for the last detach has been told.
-    told: Mutex<HashSet<Uid>>,
+    /// Volumes whose wait for the last detach has been told, and when.
+    told: Mutex<HashMap<Uid, Instant>>,
     /// Since when volumes of a driver that does not attach have waited for their attachments to go.
     waiting: Mutex<HashMap<Uid, Instant>>,
 }
 
 impl AttachmentKnowledge {
-    /// The volume waits for its attachments to go; says whether that is news.
+    /// The volume waits for its attachments to go; says whether that is to be told, as news or again.
     pub(crate) fn waits(&self, volume: &Uid) -> bool {
-        self.told.lock().insert(volume.clone())
+        let mut told = self.told.lock();
+        if told.get(volume).is_some_and(|since| since.elapsed() < TELL_AGAIN) {
+            return false;
+        }
+        told.insert(volume.clone(), Instant::now());
+        true
     }
 
     /// How long kube-controller-manager is still given to take away the volume's attachments.

@@ -112,10 +112,16 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
     )
 }
 
-/// Says once why nothing is done, until an event of another object brings the claim back.
+fn name_taken(term: &TermContext, claim: &ClaimRecord, volume: &VolumeName) -> Outcome {
+    let text =
+        format!("the name {volume} is taken by the PersistentVolume of another claim or CSI driver: delete that");
+    leave_alone(term, claim, EventKind::Warning, "ProvisioningFailed", text)
+}
+
+/// Says why nothing is done, until an event of another object brings the claim back.
 fn leave_alone(term: &TermContext, claim: &ClaimRecord, kind: EventKind, reason: &str, text: String) -> Outcome {
     term.metrics.provision_failed(claim);
-    if term.tell_once(&claim.uid, &text) {
+    if term.is_to_be_told(&claim.uid, &text) {
         info!(claim = claim.full_name(), "claim is left alone: {text}");
         term.events.record(&claim_reference(claim), kind, reason, text);
     }

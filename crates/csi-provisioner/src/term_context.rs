@@ -41,6 +41,10 @@ pub(crate) struct Queues {
 /// First delay before a volume whose object could not be written is tried again; a busy API server recovers in moments.
 const FIRST_SAVE_RETRY: Duration = Duration::from_millis(5);
 
+/// A wait that lasts is told again by the first resync after this time: the API server keeps events for an hour
+/// (`--event-ttl` of kube-apiserver).
+pub(crate) const TELL_AGAIN: Duration = Duration::from_mins(10);
+
 impl Queues {
     pub(crate) fn new(backoff: Backoff, metrics: &WorkQueueMetrics) -> Self {
         Self {
@@ -92,7 +96,7 @@ pub(crate) struct TermContext {
 #[derive(Default)]
 pub(crate) struct OwnWrites {
     /// The event that explains why the claim is left alone.
-    told: HashMap<ClaimUid, String>,
+    told: HashMap<ClaimUid, (String, Instant)>,
     /// The resourceVersion that a claim has by a write of this term, and since when.
     versions: HashMap<ClaimUid, (u64, Instant)>,
 }
@@ -122,10 +126,14 @@ impl TermContext {
         waits
     }
 
-    /// Whether this text is news for the claim.
-    pub(crate) fn tell_once(&self, claim: &ClaimUid, text: &str) -> bool {
-        let known = self.own_writes.lock().told.insert(claim.clone(), text.to_owned());
-        known.is_none_or(|known| known != text)
+    /// Whether this text is news for the claim, or was told so long ago that its event will be gone soon.
+    pub(crate) fn is_to_be_told(&self, claim: &ClaimUid, text: &str) -> bool {
+        let told = &mut self.own_writes.lock().told;
+        if told.get(claim).is_some_and(|(known, since)| known == text && since.elapsed() < TELL_AGAIN) {
+            return false;
+        }
+        told.insert(claim.clone(), (text.to_owned(), Instant::now()));
+        true
     }
 
     /// This term has written the claim, which is in this version since; remembered until the cache shows it.

@@ -106,7 +106,7 @@ async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Resul
         .map_err(|source| ReclaimError::PatchFinalizers { volume: volume.name.to_string(), source: Box::new(source) })
 }
 
-/// Nothing has failed: said once, and the last attachment that goes brings the volume back.
+/// Nothing has failed: said now and then, and the last attachment that goes brings the volume back.
 fn wait_for_detach(term: &TermContext, volume: &VolumeRecord, why: &ReclaimError) {
     if term.attachments.waits(&volume.uid) {
         info!(volume = %volume.name, "{why}");

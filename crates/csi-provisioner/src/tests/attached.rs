@@ -37,7 +37,7 @@ fn retries(scene: &Scene) -> f64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a13_waiting_for_detach_is_told_once_and_ends_at_once() {
+async fn a13_waiting_for_detach_is_told_at_each_resync_and_ends_at_once() {
     for publishes in [true, false] {
         let scene = scene(publishes).await;
         scene.add_node_using("h");
@@ -57,7 +57,8 @@ async fn a13_waiting_for_detach_is_told_once_and_ends_at_once() {
         scene.pass(Duration::from_secs(1)).await;
         let events: Vec<Event> = scene.api.list();
         let told: Vec<_> = events.iter().map(|event| (event.type_.as_deref(), event.count)).collect();
-        assert_eq!(told, [(Some("Normal"), Some(1))], "one event in an hour, and it is no warning");
+        let expected = [(Some("Normal"), Some(1)), (Some("Normal"), Some(4))];
+        assert_eq!(told, expected, "of two attachments, then of one at each resync, and it is no warning");
         let looks = if publishes { 1.0 } else { 10.0 };
         assert!(retries(&scene) < looks, "and nobody looks in between, but for stale ones every ten minutes");
         let failed = scene.registry.gather().iter().any(|family| family.name().contains("delete_failed"));
