@@ -80,6 +80,21 @@ impl Driver {
         self.shared.passing().await.info
     }
 
+    /// The number of the connection on which calls pass, as soon as that is another one than `known`. Waits without limit.
+    pub async fn another_connection(&self, known: Option<u64>) -> u64 {
+        let mut changes = self.shared.passing.subscribe();
+        loop {
+            let up = changes.borrow_and_update().as_ref().filter(|passing| passing.is_up()).cloned();
+            let number = up.map(|passing| passing.generation.number());
+            if let Some(number) = number.filter(|number| Some(*number) != known) {
+                return number;
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// What the connection waits for; `None` while calls pass.
     pub fn waiting_for(&self) -> Option<Arc<str>> {
         let up = self.shared.passing.borrow().as_ref().is_some_and(Passing::is_up);

@@ -43,7 +43,6 @@ use crate::source_protection::{self, holds::End};
 use crate::still_wanted::{until_drained, while_claimed};
 use crate::term_context::TermContext;
 use eligibility::{ClaimDecision, ClaimView};
-use infeasible::SLOW_RETRY;
 use placement::accessibility;
 use request::Plan;
 use reschedule::{can_reschedule, reschedule};
@@ -302,7 +301,7 @@ async fn failed(term: &TermContext, claim: &ClaimRecord, error: &ProvisionError)
         Disposition::BackOff(_) | Disposition::Reschedule => (error.to_string(), Outcome::Retry),
         Disposition::SlowRetry => (
             format!("Volume provisioning failed with infeasible error. Retries will be delayed. {error}"),
-            Outcome::RetryAfter(SLOW_RETRY),
+            Outcome::RetryAfter(term.infeasible.wait()),
         ),
     };
     error!(claim = claim.full_name(), err = %error, "claim is not provisioned");

@@ -53,6 +53,11 @@ fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProjection>) {
     if new.as_ref().is_some_and(|claim| claim.selected_node.is_some()) {
         term.competition.forget(change.key);
     }
+    if let (Some(old), Some(new)) = (&old, &new)
+        && old.node() != new.node()
+    {
+        term.infeasible.forget(change.key);
+    }
     match (old, new) {
         (_, None) => {
             term.forget_claim(change.key);

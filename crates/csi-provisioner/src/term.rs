@@ -20,7 +20,7 @@ use crate::capacity::process::CapacityProcess;
 use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
-use crate::claim::infeasible::Infeasible;
+use crate::claim::infeasible::{self, Infeasible};
 use crate::claim::provisioned::{self, ProvisionedClaims};
 use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
@@ -94,7 +94,11 @@ pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, write
     let subscriptions = subscribe(context);
     let worked = CancellationToken::new();
     let workers = async {
-        tokio::join!(reconcile(context, process.worker_threads, drain), capacity::work(context, drain),);
+        tokio::join!(
+            reconcile(context, process.worker_threads, drain),
+            infeasible::ask_each_connection(context, &process.driver, drain),
+            capacity::work(context, drain),
+        );
         drop(subscriptions);
         claim::last_try(context).await;
         save_volume::last_try(context).await;
@@ -122,7 +126,7 @@ pub(crate) fn context(process: &Process, term: &Term, capacities: Option<Place>)
         awaiting_nodes: AwaitingNodes::default(),
         competition: Competition::default(),
         in_progress: InProgress::default(),
-        infeasible: Infeasible::default(),
+        infeasible: Infeasible::new(process.backoff.max),
         provisioned: ProvisionedClaims::default(),
         reclaimed: Reclaimed::default(),
         finalizer_writes: FinalizerWrites::default(),

@@ -156,8 +156,9 @@ impl TermContext {
         false
     }
 
+    /// Unless another node was selected meanwhile: the driver has not been asked for that one.
     pub(crate) fn note_infeasible(&self, claim: &ClaimRecord, class: &ClassRecord) {
-        if self.caches.claims.get(&claim.uid).is_some() {
+        if self.caches.claims.get(&claim.uid).is_some_and(|cached| cached.node() == claim.node()) {
             self.infeasible.add(claim.uid.clone(), class.uid.clone());
         }
     }

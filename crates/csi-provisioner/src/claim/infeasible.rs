@@ -1,14 +1,19 @@
-//! Claims whose request the driver called infeasible: left alone for a fixed time, or until the class is replaced.
+//! Claims whose request the driver called infeasible: left alone for a fixed time, or until the class is replaced, another node
+//! is selected, or the driver has a new connection, as after an update of the driver.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
+use csi_client::Driver;
 use parking_lot::Mutex;
 use storage_kube::names::ClaimUid;
 use storage_kube::uid::Uid;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// Time between two tries of an infeasible request; not scaled by `--retry-interval-max`, as in the Go provisioner.
+use crate::term_context::TermContext;
+
+/// Time between two tries of an infeasible request, unless `--retry-interval-max` is less.
 pub(crate) const SLOW_RETRY: Duration = Duration::from_mins(5);
 
 struct Refusal {
@@ -17,15 +22,25 @@ struct Refusal {
 }
 
 /// The claims to leave alone.
-#[derive(Default)]
 pub(crate) struct Infeasible {
+    wait: Duration,
     refusals: Mutex<HashMap<ClaimUid, Refusal>>,
 }
 
 impl Infeasible {
+    /// `longest` is `--retry-interval-max`.
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self { wait: SLOW_RETRY.min(longest), refusals: Mutex::default() }
+    }
+
+    /// Time between two tries.
+    pub(crate) fn wait(&self) -> Duration {
+        self.wait
+    }
+
     /// Notes a refusal; one that still runs is not extended.
     pub(crate) fn add(&self, claim: ClaimUid, class: Uid) {
-        let until = Instant::now() + SLOW_RETRY;
+        let until = Instant::now() + self.wait;
         self.refusals.lock().entry(claim).or_insert(Refusal { class, until });
     }
 
@@ -43,5 +58,22 @@ impl Infeasible {
 
     pub(crate) fn forget(&self, claim: &ClaimUid) {
         self.refusals.lock().remove(claim);
+    }
+
+    fn forget_all(&self) -> Vec<ClaimUid> {
+        self.refusals.lock().drain().map(|(claim, _)| claim).collect()
+    }
+}
+
+/// Ends all waits with each new connection to the driver, until the term drains: an updated driver may find feasible what the
+/// old one did not.
+pub(crate) async fn ask_each_connection(term: &TermContext, driver: &Driver, drain: &CancellationToken) {
+    let mut known = None;
+    while let Some(connection) = drain.run_until_cancelled(driver.another_connection(known)).await {
+        if known.replace(connection).is_some() {
+            for claim in term.infeasible.forget_all() {
+                term.queues.claims.add(claim);
+            }
+        }
     }
 }
