@@ -278,10 +278,17 @@ pub(crate) async fn last_try(term: &Arc<TermContext>) {
     let tries = tries.map(|plan| async move {
         match create_volume(term, &term.driver, &plan).await {
             Ok(volume) => save(term, &plan, volume).await,
-            Err(error) => error!(
-                claim = plan.claim.full_name(), volume = %plan.volume_name, err = %error,
-                "the claim is deleted, and the CSI driver may have a volume of this name that no PersistentVolume stands for"
-            ),
+            Err(error) => {
+                error!(
+                    claim = plan.claim.full_name(), volume = %plan.volume_name, err = %error,
+                    "the claim is deleted, and the CSI driver may have a volume of this name that no PersistentVolume stands for"
+                );
+                let text = format!(
+                    "the CSI driver may have volume {}, for which there is no PersistentVolume, and this claim is deleted: delete the volume there ({error})",
+                    plan.volume_name
+                );
+                term.events.record(&claim_reference(&plan.claim), EventKind::Warning, "ProvisioningFailed", text);
+            }
         }
     });
     join_all(tries).await;

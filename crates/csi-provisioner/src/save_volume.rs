@@ -131,7 +131,24 @@ fn report(term: &TermContext, volume: &UnsavedVolume, error: &SaveError) {
 pub(crate) async fn last_try(term: &TermContext) {
     let volumes: Vec<_> = term.unsaved.lock().values().cloned().collect();
     let tries = join_all(volumes.iter().map(|volume| try_save(term, volume)));
-    if timeout(term.settings.timeout, tries).await.is_err() {
-        error!("the API server does not answer: the PersistentVolumes above are not saved");
+    let answered = timeout(term.settings.timeout, tries).await.is_ok();
+    let left: Vec<_> = term.unsaved.lock().values().cloned().collect();
+    for volume in left {
+        left_behind(term, &volume, answered);
     }
+}
+
+/// Nobody tries again to save this volume.
+fn left_behind(term: &TermContext, volume: &UnsavedVolume, answered: bool) {
+    let (claim, name, handle) = (&volume.plan.claim, &volume.plan.volume_name, &volume.handle);
+    let why = if answered { "the API server refuses it" } else { "the API server does not answer" };
+    if term.caches.claims.get(&claim.uid).is_some() {
+        error!(claim = claim.full_name(), volume = %name, handle, "PersistentVolume is not saved at the end: {why}; the next leader asks the CSI driver for the volume again");
+        return;
+    }
+    error!(claim = claim.full_name(), volume = %name, handle, "the claim is deleted, and its volume is left at the CSI driver without PersistentVolume: {why}; delete the volume there");
+    let text = format!(
+        "volume {name} with handle {handle} is left at the CSI driver without PersistentVolume, and this claim is deleted: delete the volume there"
+    );
+    term.events.record(&claim_reference(claim), EventKind::Warning, "ProvisioningFailed", text);
 }

@@ -69,3 +69,23 @@ async fn sigterm_leaves_no_volume_of_a_deleted_claim_behind() {
     let known = api.get_json::<PersistentVolume>(None, &format!("pvc-{uid}")).is_some();
     assert!(known || driver.volumes().is_empty(), "a backend volume that no object names");
 }
+
+/// The durable record is to close this leak; until then a person can.
+#[tokio::test(start_paused = true)]
+async fn l8_a_volume_that_is_left_without_object_and_claim_is_told_with_name_and_handle() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    scene
+        .api
+        .react(Matcher::of("create", "persistentvolumes"), Reaction::Refuse(Status::internal_error("etcd is busy")));
+    let uid = scene.add_claim(claim("data", "fast"));
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 1).await;
+    scene.api.delete::<PersistentVolumeClaim>("shop", "data");
+    scene.pass(Duration::from_secs(1)).await;
+    let (api, _driver) = scene.stop().await;
+    let name = format!("pvc-{uid}");
+    let told = api.list::<k8s_openapi::api::core::v1::Event>().into_iter().filter_map(|event| event.message);
+    let told: Vec<_> = told.filter(|text| text.contains("is left at the CSI driver")).collect();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains(&format!("volume {name} with handle handle-1-of-{name} ")), "{told:?}");
+}
