@@ -79,8 +79,12 @@ fn is_of_another_claim(record: &VolumeRecord, volume: &UnsavedVolume) -> bool {
 /// The backend volume is another claim's. The claim is looked at again when the cache has had time to show that.
 fn give_up(term: &TermContext, volume: &UnsavedVolume, error: &SaveError) {
     let plan = &volume.plan;
-    term.unsaved.lock().remove(&plan.volume_name);
-    term.queues.unsaved.forget(&plan.volume_name);
+    let mut unsaved = term.unsaved.lock();
+    if unsaved.get(&plan.volume_name).is_some_and(|kept| kept.plan.claim.uid == plan.claim.uid) {
+        unsaved.remove(&plan.volume_name);
+        term.queues.unsaved.forget(&plan.volume_name);
+    }
+    drop(unsaved);
     term.provisioned.forget(&plan.claim.uid);
     report(term, volume, error);
     term.queues.claims.add_after(plan.claim.uid.clone(), TO_BE_SEEN);
