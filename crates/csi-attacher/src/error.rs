@@ -101,7 +101,8 @@ impl AttachmentError {
     /// gRPC code for `status.attachError.errorCode`.
     pub(crate) fn code(&self) -> Option<Code> {
         match self {
-            Self::Publish(call) | Self::OldNode { source: call, .. } | Self::Unpublish(call) => Some(call.code()),
+            // That of `OldNode` is about a detach: kubelet would take RESOURCE_EXHAUSTED for a full node.
+            Self::Publish(call) | Self::Unpublish(call) => Some(call.code()),
             _ => None,
         }
     }

@@ -81,7 +81,7 @@ pub(crate) fn context(process: &Process, term: &Term) -> Arc<TermContext> {
         draining: term.draining(),
         queues: Queues::new(settings.backoff, &process.queue_metrics),
         slots: CallSlots::new(settings.worker_threads, process.metrics.clone()),
-        calls: Turns::default(),
+        call_turns: Turns::default(),
         attachment_projection: AttachmentProjection::new(settings, &caches.interners),
         volume_projection: VolumeProjection::new(settings, &caches.interners),
         remembered: Remembered::default(),

@@ -53,7 +53,7 @@ pub(crate) struct TermContext {
     pub(crate) queues: Queues,
     pub(crate) slots: CallSlots,
     /// To publish or unpublish a volume at a node id: two attachments may be about the same.
-    pub(crate) calls: Turns<(VolumeHandle, NodeId)>,
+    pub(crate) call_turns: Turns<(VolumeHandle, NodeId)>,
     /// Make records of what did not come through the caches.
     pub(crate) attachment_projection: AttachmentProjection,
     pub(crate) volume_projection: VolumeProjection,

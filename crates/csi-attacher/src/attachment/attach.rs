@@ -187,7 +187,7 @@ async fn leave_old_node(
     };
     info!(attachment = %attachment.name, old = %old, new = %node, "the node has another id than at the last try to attach");
     let wanted = still_wanted::while_attaching(term, attachment);
-    detach::unpublish_at_former(term, attachment, volume, old, secrets, wanted).await.map_err(|error| match error {
+    detach::unpublish_at_any(term, attachment, volume, old, secrets, wanted).await.map_err(|error| match error {
         AttachmentError::Unpublish(source) => AttachmentError::OldNode { node_id: old.to_string(), source },
         other => other,
     })
@@ -216,7 +216,7 @@ async fn publish(
     request: ControllerPublishVolumeRequest,
 ) -> Result<PublishContext, AttachmentError> {
     // A detach of another attachment at this id must have ended.
-    let _turn = term.calls.take(&(source::handle(volume)?, node.clone())).await;
+    let _turn = term.call_turns.take(&(source::handle(volume)?, node.clone())).await;
     let kind = if is_first_attach(term, attachment) { CallKind::FirstAttach } else { CallKind::Ordinary };
     let slot = term.slot(kind).await?;
     let wanted = still_wanted::to_publish(term, attachment, node);

@@ -75,7 +75,8 @@ async fn unpublish_where_published(
     unpublish_volume(term, attachment, &volume, wanted).await
 }
 
-/// Unpublishes the volume at every id of the attachment's node.
+/// Unpublishes the volume at every id of the attachment's node. The node may get another id while a call waits for the driver,
+/// so the ids are read again until each has been called. A failure at one id keeps none of the others from being called.
 pub(crate) async fn unpublish_volume(
     term: &TermContext,
     attachment: &Attachment,
@@ -83,20 +84,24 @@ pub(crate) async fn unpublish_volume(
     wanted: Arc<dyn Admission>,
 ) -> Result<(), AttachmentError> {
     let secrets = secrets(term, volume).await?;
-    let ids = NodeIds::of(term, attachment);
-    let latest = match ids.latest() {
-        Some(latest) => latest.clone(),
-        None => node_id(term, attachment)?,
-    };
-    if let Some(former) = ids.former() {
-        unpublish_at_former(term, attachment, volume, former, &secrets, Arc::clone(&wanted)).await?;
+    let (mut called, mut outcome) = (Vec::new(), Ok(()));
+    loop {
+        let ids = NodeIds::of(term, attachment);
+        let Some(node) = ids.all().find(|id| !called.contains(*id)).cloned() else { break };
+        let answer = unpublish_at_any(term, attachment, volume, &node, &secrets, Arc::clone(&wanted)).await;
+        outcome = outcome.and(answer);
+        called.push(node);
     }
-    unpublish(term, attachment, volume, &latest, &secrets, wanted).await
+    if called.is_empty() {
+        // Why no id is known.
+        node_id(term, attachment)?;
+    }
+    outcome
 }
 
-/// [`unpublish`] at an id that the node does not have any more. A driver that does not find the id has nothing there; that it
-/// does not find the volume is its answer at the node's present id too.
-pub(crate) async fn unpublish_at_former(
+/// [`unpublish`] at an id that the node has, or had. A driver that does not find an id which the node does not have any more has
+/// nothing there; that it does not find the volume is its answer at the node's present id too.
+pub(crate) async fn unpublish_at_any(
     term: &TermContext,
     attachment: &Attachment,
     volume: &VolumeRecord,
@@ -105,7 +110,9 @@ pub(crate) async fn unpublish_at_former(
     wanted: Arc<dyn Admission>,
 ) -> Result<(), AttachmentError> {
     match unpublish(term, attachment, volume, node, secrets, wanted).await {
-        Err(AttachmentError::Unpublish(CallError::Status { code: Code::NotFound, message, .. })) => {
+        Err(AttachmentError::Unpublish(CallError::Status { code: Code::NotFound, message, .. }))
+            if NodeIds::of(term, attachment).registered().is_some_and(|registered| registered != node) =>
+        {
             info!(attachment = %attachment.name, node_id = %node, answer = message, "the CSI driver does not know the id that the node had before");
             Ok(())
         }
@@ -130,7 +137,7 @@ async fn unpublish(
         secrets: secrets.expose(),
     };
     // Until the call has ended nobody else publishes the volume here.
-    let _turn = term.calls.take(&(handle, node.clone())).await;
+    let _turn = term.call_turns.take(&(handle, node.clone())).await;
     if is_published_for_another(term, attachment, node) {
         info!(attachment = %attachment.name, node_id = %node, "volume stays attached, another VolumeAttachment has it at this node id");
         return Ok(());

@@ -32,7 +32,7 @@ impl NodeIds {
     }
 
     /// The id the node has by now, or the one that was noted where that is not known.
-    pub(crate) fn latest(&self) -> Option<&NodeId> {
+    pub(crate) fn registered_or_noted(&self) -> Option<&NodeId> {
         self.registered.as_ref().or(self.noted.as_ref())
     }
 
@@ -43,7 +43,7 @@ impl NodeIds {
 
     /// Every id the volume may be published at, each once.
     pub(crate) fn all(&self) -> impl Iterator<Item = &NodeId> {
-        self.former().into_iter().chain(self.latest())
+        self.former().into_iter().chain(self.registered_or_noted())
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn is_published_for_another(term: &TermContext, attachment: &Attachme
     let Some(volume) = attachment.record.volume() else { return false };
     let others = term.caches.attachments.in_group(volume);
     others.iter().filter(|other| **other != attachment.name).filter_map(|other| term.attachment(other)).any(|other| {
-        let may_be_published = other.record.is_held(&term.settings) && !other.record.deleting;
-        may_be_published && NodeIds::of(term, &other).all().any(|id| id == node)
+        let may_be_published = other.record.is_held(&term.settings) || other.record.attached;
+        !other.record.deleting && may_be_published && NodeIds::of(term, &other).all().any(|id| id == node)
     })
 }

@@ -318,7 +318,7 @@ async fn an_id_that_another_attachment_of_the_volume_is_published_at_is_left_alo
 async fn an_id_that_another_attachment_only_names_is_left() {
     let scene = Scene::start().await;
     scene.driver.publish("handle1", "shared");
-    let never_held = json!({ "metadata": { "finalizers": null } });
+    let never_held = json!({ "metadata": { "finalizers": null }, "status": { "attached": false } });
     scene.add_attachment(with(attached(attachment_of("other", "pv1", "node2"), "shared"), never_held));
     scene.add_attachment(with(attached(attachment(), "shared"), json!({ "status": { "attached": false } })));
     scene.attached("pv1-node1").await;

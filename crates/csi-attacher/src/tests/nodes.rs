@@ -139,6 +139,41 @@ async fn n12_a_volume_is_detached_at_both_ids_of_its_node() {
     }
 }
 
+/// The driver is updated while the call waits for it: the call goes out at the id that the node had when the detach began.
+#[tokio::test(start_paused = true)]
+async fn n12_an_id_that_the_node_gets_while_the_detach_waits_is_called_too() {
+    let scene = Scene::start().await;
+    scene.driver.publish("handle1", "nodeID1");
+    scene.add_attachment(attached(attachment(), "nodeID1"));
+    scene.pass(Duration::from_millis(100)).await;
+    let release = Release::new();
+    scene.driver.script(Rpc::ControllerUnpublishVolume, Step::answer().held_by(&release));
+    scene.delete_attachment("pv1-node1");
+    scene.driver.wait_for_calls(Rpc::ControllerUnpublishVolume, 1).await;
+    let renamed = json!({ "spec": { "drivers": [{ "name": "csi/test", "nodeID": "after" }] } });
+    scene.api.merge::<CSINode>(None, "node1", &renamed);
+    scene.pass(Duration::from_millis(100)).await;
+    release.release();
+    scene.gone("pv1-node1").await;
+    assert_eq!(scene.unpublished_at(), ["nodeID1", "after"]);
+}
+
+/// What the driver says of the id that the node had keeps the volume from no detach at the id that the node has.
+#[tokio::test(start_paused = true)]
+async fn n12_a_failure_at_one_id_holds_up_no_detach_at_the_other() {
+    let scene = Scene::start().await;
+    scene.driver.publish("handle1", "nodeID1");
+    scene.add_attachment(attached(attachment(), "before"));
+    scene.driver.script_by(|request: &ControllerUnpublishVolumeRequest| {
+        (request.node_id == "before").then(|| Step::fail(Code::InvalidArgument, "no id of this driver"))
+    });
+    scene.pass(Duration::from_millis(100)).await;
+    scene.delete_attachment("pv1-node1");
+    scene.pass(Duration::from_secs(10)).await;
+    assert!(scene.driver.published_nodes("handle1").is_empty());
+    assert!(scene.attachment("pv1-node1").is_some(), "the other id is not done");
+}
+
 /// What else the driver may say of the id that the node had, and NOT_FOUND where it is the only one: the volume may be there.
 #[tokio::test(start_paused = true)]
 async fn n12_only_not_found_of_a_former_id_counts_as_detached() {
@@ -214,6 +249,18 @@ async fn n1_two_that_go_at_the_same_time_leave_nothing_published() {
     assert!(scene.driver.published_nodes("handle1").is_empty());
 }
 
+/// Somebody has taken our finalizer off.
+#[tokio::test(start_paused = true)]
+async fn n1_another_attachment_counts_when_its_status_alone_says_that_it_is_attached() {
+    let scene = shared_id().await;
+    let bare = json!({ "metadata": { "finalizers": null } });
+    scene.api.merge::<VolumeAttachment>(None, "pv1-node2", &bare);
+    scene.pass(Duration::from_millis(100)).await;
+    scene.delete_attachment("pv1-node1");
+    scene.gone("pv1-node1").await;
+    assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0);
+}
+
 /// Their calls would overtake each other at the driver.
 #[tokio::test(start_paused = true)]
 async fn n1_an_attach_waits_for_the_detach_of_another_attachment_at_the_same_id() {
@@ -231,7 +278,7 @@ async fn n1_an_attach_waits_for_the_detach_of_another_attachment_at_the_same_id(
     release.release();
     scene.attached("pv1-node2").await;
     assert_eq!(scene.driver.published_nodes("handle1"), ["nodeID1"]);
-    assert_eq!(scene.term().calls.len(), 0);
+    assert_eq!(scene.term().call_turns.len(), 0);
 }
 
 /// The node of the other attachment has the id by now, and had another when the volume was attached there.
