@@ -14,7 +14,7 @@ help: ## What can be made
 demo: programs ## A claim becomes a volume on a real control plane, and goes away again
 	@$(CARGO) run --quiet -p e2e --bin demo
 
-test: test-fast test-cluster ## All tests
+test: test-fast test-cluster ## All tests; with -k the second part after a failure of the first
 
 test-fast: ## All tests that need no cluster
 	$(CARGO) test --no-fail-fast --workspace --exclude e2e
