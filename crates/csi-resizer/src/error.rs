@@ -11,7 +11,7 @@ use crate::volume::VolumeError;
 pub(crate) enum Disposition {
     /// Nothing is left to do until something changes.
     Done,
-    /// This try is over, but by now something else is asked for, which is begun at once.
+    /// This try is over, and something else is asked for by now, so the next try begins at once.
     Anew,
     /// It is tried again, with growing delay, for ever.
     BackOff,
@@ -19,7 +19,7 @@ pub(crate) enum Disposition {
     Rarely,
 }
 
-/// What had changed since it was read, so that a write was refused.
+/// Which object had changed since it was read, so that the API server refused a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conflict {
     /// The claim, which is known as it is by now.

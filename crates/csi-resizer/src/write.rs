@@ -42,8 +42,8 @@ pub(crate) async fn status(
     }
 }
 
-/// Says in the claim's status how a call has failed. Where others have changed the claim meanwhile it is repeated on what is
-/// there by then, unless they have begun something else with this step.
+/// Says in the claim's status how a call has failed. After a conflict the patch is made anew for the changed claim, unless
+/// somebody has begun something else with this step.
 pub(crate) async fn failure(
     term: &TermContext,
     step: Step,
@@ -62,8 +62,8 @@ pub(crate) async fn failure(
     }
 }
 
-/// The claim as it is by now, for a write that says how the step has ended. If others have begun something else with the
-/// step it is the claim as it was, for which the API server refuses the write.
+/// The claim that a write is made for that says how the step has ended: the newest one known. If somebody has begun
+/// something else with the step it is `claim`, whose resourceVersion the API server refuses.
 pub(crate) fn newest(term: &TermContext, step: Step, claim: &ClaimRecord) -> Arc<ClaimRecord> {
     let newest = term.claim(&claim.uid).filter(|newest| step.is_where_it_was(claim, newest));
     newest.unwrap_or_else(|| Arc::new(claim.clone()))
@@ -95,7 +95,7 @@ fn api(term: &TermContext, claim: &ClaimRecord) -> Api<ClaimProgress> {
     Api::namespaced(term.api.clone(), claim.namespace.as_str())
 }
 
-/// Remembers an answer of the API server. One that is about another claim of the name says that ours is gone.
+/// Remembers a claim that the API server answered. `None`: a claim with another UID has the name, so this claim is gone.
 fn taken_in(term: &TermContext, claim: &ClaimRecord, answer: ClaimProgress) -> Option<Arc<ClaimRecord>> {
     let record = ClaimRecord::of(answer).filter(|record| record.uid == claim.uid)?;
     let record = Arc::new(record);
