@@ -112,8 +112,14 @@ fn decide(term: &TermContext, uid: &ClaimUid) -> ClaimDecision {
 }
 
 fn name_taken(term: &TermContext, claim: &ClaimRecord, volume: &VolumeName) -> Outcome {
-    let text =
-        format!("the name {volume} is taken by the PersistentVolume of another claim or CSI driver: delete that");
+    let text = if term.settings.flags.uuid_length == UuidLength::Full {
+        format!(
+            "the name {volume} is taken by a PersistentVolume that is not this claim's: create the claim anew, or remove that \
+             PersistentVolume if nobody needs it"
+        )
+    } else {
+        format!("the name {volume} is taken by another claim's PersistentVolume: create the claim anew")
+    };
     leave_alone(term, claim, EventKind::Warning, "ProvisioningFailed", text)
 }
 

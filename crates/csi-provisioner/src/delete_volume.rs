@@ -16,6 +16,7 @@ use crate::records::VolumeRecord;
 use crate::records::volume::{DeletionSecret, VolumeSource};
 use crate::still_wanted::while_reclaimable;
 use crate::term_context::TermContext;
+use crate::volume::unclaimed;
 
 /// Deletes the volume at the driver. An unknown handle is success there (CSI spec, `DeleteVolume`).
 pub(crate) async fn delete_volume(term: &TermContext, volume: &VolumeRecord) -> Result<(), ReclaimError> {
@@ -45,6 +46,7 @@ async fn deletable<'a>(
     if !term.settings.driver.provisions {
         return Err(ReclaimError::NoDynamicProvisioning { driver: term.settings.names.driver.clone() });
     }
+    unclaimed::check(term, volume).await?;
     attachments::known(term).await?;
     Ok((handle, attachments::passed_over(term, volume, handle).await?))
 }

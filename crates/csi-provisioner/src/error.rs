@@ -230,6 +230,13 @@ pub(crate) enum ReclaimError {
          {source}"
     )]
     NodeOfAttachment { node: String, source: Box<kube::Error> },
+    #[error(
+        "persistentvolume {volume} is named by claim {claim}, so it is not deleted at the CSI driver: delete the claim, or set \
+         persistentVolumeReclaimPolicy to Retain"
+    )]
+    Claimed { volume: String, claim: String },
+    #[error("claims cannot be listed, so it is not known whether one of them has the volume: {source}")]
+    Claims { source: Box<kube::Error> },
     #[error("VolumeAttachments cannot be read, so it is not known whether the volume is attached: {source}")]
     Attachments { source: Box<kube::Error> },
     #[error("it is not known yet whether the volume is attached: VolumeAttachments are being listed")]

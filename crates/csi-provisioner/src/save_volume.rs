@@ -96,7 +96,8 @@ async fn try_save(term: &TermContext, volume: &UnsavedVolume) -> bool {
     let written = write::create(&term.api, &volume.object, &plan.volume_name, &plan.claim.uid, &volume.handle).await;
     match written {
         Ok(()) => saved(term, volume),
-        Err(error @ SaveError::VolumeOfAnother { .. }) => give_up(term, volume, &error),
+        // Of a node, another volume of the same handle may be on another node.
+        Err(error @ SaveError::VolumeOfAnother { .. }) if term.settings.node.is_none() => give_up(term, volume, &error),
         Err(error) if term.unsaved.lock().contains_key(&plan.volume_name) => {
             report(term, volume, &error);
             return false;

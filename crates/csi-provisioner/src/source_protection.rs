@@ -177,6 +177,9 @@ pub(crate) fn is_seen(term: &TermContext, key: &SourceKey, deleting: bool) {
             info!(source = %key, claim = %holder, "source is being deleted, and kept until the call for this deleted claim has ended");
             continue;
         };
+        if term.settings.node.as_ref().is_some_and(|node| claim.selected_node.as_ref() != Some(&node.name)) {
+            continue;
+        }
         info!(source = %key, claim = claim.full_name(), "source is being deleted, and kept until the volume of this claim is made or the claim is deleted");
         let text = format!(
             "{key} is being deleted, and kept until the volume of this claim is made; for an hour at most if the CSI driver refuses it"

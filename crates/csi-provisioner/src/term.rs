@@ -196,7 +196,7 @@ async fn reconcile(context: &Arc<TermContext>, threads: usize, drain: &Cancellat
             Arc::clone(&sources),
             key
         )),
-        provisioned::recall(context, drain),
+        provisioned::requeue_overdue(context, drain),
         sweep,
     );
 }

@@ -8,8 +8,8 @@
 //! | no node | `allowedTopologies` | the allowed ones | the same, from a place that the claim's name decides |
 //! | no node | no `allowedTopologies` | the segments of all nodes, over the keys of each; none with `--immediate-topology=false` | as above |
 //!
-//! A driver that is registered on every node, and nowhere with topology keys, has no topology: nothing is asked of it, but
-//! for the allowed segments of a claim without a selected node.
+//! A driver that is registered on every node, and for a while nowhere with topology keys, has no topology: nothing is asked of
+//! it, but for the allowed segments of a claim without a selected node.
 //!
 //! Everything here is computed from what the caches show at one moment, without I/O, and the same nodes give the same
 //! result in every process. That a request is repeated as it was first sent, whatever becomes of the nodes, is the work
@@ -111,8 +111,11 @@ fn for_node(
     if allowed.is_empty() && !flags.strict_topology {
         let all = cluster.with_keys(&place.keys);
         // They have the same keys, so none is around the node but its own.
-        let first = all.binary_search(&place.segment).map_err(|_| not_allowed())?;
-        return Ok(Requirement::new(all, first));
+        return Ok(match all.binary_search(&place.segment) {
+            Ok(first) => Requirement::new(all, first),
+            // A label of the node has changed since.
+            Err(_) => Some(Requirement::node_first(place.segment, all, 0)),
+        });
     }
     let segments = allowed::segments(allowed);
     if !allowed.is_empty() && !segments.iter().any(|segment| place.is_within(segment)) {

@@ -3,6 +3,7 @@
 pub(crate) mod decision;
 pub(crate) mod finalizer_writes;
 pub(crate) mod reclaimed;
+pub(crate) mod unclaimed;
 mod wait;
 
 use std::sync::Arc;
@@ -33,7 +34,12 @@ pub(crate) async fn sync_volume(term: Arc<TermContext>, name: VolumeName) -> Out
     let result = if term.reclaimed.step(&volume.uid).is_some() {
         finish_reclaim(&term, &volume, started).await
     } else {
-        match decision::decide(&volume) {
+        let decision = decision::decide(&volume);
+        if decision != VolumeDecision::Reclaim {
+            // A later wait for its attachments begins anew.
+            term.attachments.forget(&volume.uid);
+        }
+        match decision {
             VolumeDecision::Nothing => Ok(()),
             VolumeDecision::Protect => keep_finalizer(&term, &volume, true).await,
             VolumeDecision::Unprotect => keep_finalizer(&term, &volume, false).await,
@@ -131,6 +137,8 @@ fn failed(term: &TermContext, volume: &VolumeRecord, error: &ReclaimError) -> Ou
         | ReclaimError::NotCsi
         | ReclaimError::OtherDriver { .. }
         | ReclaimError::Attachments { .. }
+        | ReclaimError::Claimed { .. }
+        | ReclaimError::Claims { .. }
         | ReclaimError::NodeOfAttachment { .. }
         | ReclaimError::SecretRef(_) => (true, true),
         ReclaimError::Attached { .. } | ReclaimError::AttachmentsNotListed => (false, false),

@@ -72,7 +72,7 @@ pub(super) async fn stale(
         if let Some(why) = node_use.why_stale() {
             warn!(
                 volume = %volume.name, node = %node, attachment_uid = %attachment,
-                "the volume is deleted although a VolumeAttachment names it, which should be deleted too: {why}"
+                "the volume will be deleted although a VolumeAttachment names it, which should be deleted too: {why}"
             );
             stale.insert(attachment.clone());
         }
@@ -90,7 +90,8 @@ async fn node_use(client: &Client, node: &NodeName, unique_name: &str) -> Result
     match client.request::<NodeVolumes>(request.map_err(Error::BuildRequest)?).await {
         Ok(node) if node.has(unique_name) => Ok(NodeUse::InUse),
         Ok(_) => Ok(NodeUse::LetGo),
-        Err(Error::Api(status)) if status.code == 404 => Ok(NodeUse::NodeGone),
+        // Not a 404 that a proxy gives.
+        Err(Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => Ok(NodeUse::NodeGone),
         Err(Error::Api(status)) if status.code == 403 => Ok(NodeUse::Forbidden),
         Err(error) => Err(error),
     }

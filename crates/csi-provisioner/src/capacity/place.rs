@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use controller_runtime::{Collection, discovery};
-use kube::Client;
+use kube::{Client, Error};
 use storage_kube::names::Namespace;
 use storage_kube::wire::CsiStorageCapacity;
-use tokio::time::timeout;
-use tracing::{info, warn};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, info, warn};
 
 use super::managed_by::ManagedBy;
 
@@ -24,6 +24,8 @@ const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 /// How long the API server is given to say which version it has. Volumes wait no longer for it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(500);
 
 impl Place {
     /// Asks the API server, at the start of each term: an API server may be upgraded between two terms. `None` when it
@@ -58,15 +60,22 @@ impl Place {
     }
 }
 
+/// Asks until the API server answers. One that refuses to tell is taken to have the version.
 async fn served_version(client: &Client) -> Option<&'static str> {
     for version in VERSIONS {
         let api_version = format!("storage.k8s.io/{version}");
-        match discovery::resources(client, &api_version).await {
-            Ok(resources) if resources.iter().any(|one| one.kind == "CSIStorageCapacity") => return Some(version),
-            Ok(_) => {}
-            Err(error) => {
-                warn!(err = %error, "the API server does not say whether {api_version} has CSIStorageCapacity, {api_version} is taken");
-                return Some(version);
+        loop {
+            match discovery::resources(client, &api_version).await {
+                Ok(resources) if resources.iter().any(|one| one.kind == "CSIStorageCapacity") => return Some(version),
+                Ok(_) => break,
+                Err(Error::Api(status)) if status.code != 429 && status.code < 500 => {
+                    warn!(err = %status, "the API server does not say whether {api_version} has CSIStorageCapacity, {api_version} is taken");
+                    return Some(version);
+                }
+                Err(error) => {
+                    debug!(err = %error, "the API server is asked again whether {api_version} has CSIStorageCapacity");
+                    sleep(PAUSE).await;
+                }
             }
         }
     }

@@ -88,7 +88,7 @@ impl ProvisionedClaims {
     }
 }
 
-/// Asks the API server whether the claim waits and has no volume; only then it is provisioned again.
+/// Asks the API server whether the claim waits and has no volume. Only such a claim is provisioned again.
 pub(crate) async fn ask(term: &TermContext, claim: &ClaimRecord) -> Outcome {
     match waits_without_volume(term, claim).await {
         Ok(true) => {
@@ -112,8 +112,8 @@ pub(crate) async fn ask(term: &TermContext, claim: &ClaimRecord) -> Outcome {
     }
 }
 
-/// Brings back, over and over until the term drains, the claims whose memory the caches should have ended.
-pub(crate) async fn recall(term: &TermContext, drain: &CancellationToken) {
+/// Requeues, each minute until the term drains, the claims that the API server is to be asked about by now.
+pub(crate) async fn requeue_overdue(term: &TermContext, drain: &CancellationToken) {
     while drain.run_until_cancelled(sleep(TO_BE_SEEN)).await.is_some() {
         for claim in term.provisioned.overdue() {
             term.queues.claims.add_keeping_backoff(claim);

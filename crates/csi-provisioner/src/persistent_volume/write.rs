@@ -17,11 +17,13 @@ pub(crate) enum SaveError {
     Create { volume: VolumeName, source: Box<Error> },
     #[error("PersistentVolume {volume} exists and could not be read: {source}")]
     Read { volume: VolumeName, source: Box<Error> },
-    #[error("PersistentVolume {volume} exists and is for another claim or backend volume: delete or rename it")]
+    #[error(
+        "PersistentVolume {volume} exists and is for another claim or backend volume: this volume is saved once that PersistentVolume is gone"
+    )]
     Taken { volume: VolumeName },
     #[error(
-        "PersistentVolume {volume} exists and is for another claim, which has this backend volume: the UIDs of both claims \
-         begin alike, so make this claim anew, and start csi-provisioner with a larger --volume-name-uuid-length"
+        "PersistentVolume {volume} exists and is for another claim, which has this backend volume: create this claim anew; with \
+         --volume-name-uuid-length, start csi-provisioner with a larger length when no claim is Pending"
     )]
     VolumeOfAnother { volume: VolumeName },
 }

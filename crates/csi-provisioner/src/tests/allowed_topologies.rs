@@ -39,7 +39,7 @@ fn preferred(selected: &str, allowed: Value, strict_topology: bool) -> Result<Op
 fn l5_the_whole_segment_of_the_selected_node_comes_first_among_what_is_allowed() {
     let whole = |location: &'static str| [("location", location), ("provided-by", "cloud")];
     let (nbg1, fsn1) = (whole("nbg1"), whole("fsn1"));
-    let both = || json!([allowed(&[&[("location", &["fsn1", "ash1", "nbg1"])]])[0]]);
+    let both = || json!([allowed(&[&[("location", &["fsn1", "ham1", "nbg1"])]])[0]]);
     let exactly = || allowed(&[&[("location", &["fsn1", "nbg1"]), ("provided-by", &["cloud"])]]);
     let around_and_exactly =
         || allowed(&[&[("provided-by", &["cloud"])], &[("location", &["nbg1"]), ("provided-by", &["cloud"])]]);
@@ -54,7 +54,7 @@ fn l5_the_whole_segment_of_the_selected_node_comes_first_among_what_is_allowed()
             "fewer keys, several values: the one around the node is second",
             "nbg1",
             both(),
-            terms(&[&nbg1, &[("location", "nbg1")], &[("location", "fsn1")], &[("location", "ash1")]]),
+            terms(&[&nbg1, &[("location", "nbg1")], &[("location", "fsn1")], &[("location", "ham1")]]),
         ),
         ("all keys, as the Go provisioner", "nbg1", exactly(), terms(&[&nbg1, &fsn1])),
         ("all keys, another node", "fsn1", exactly(), terms(&[&fsn1, &nbg1])),
@@ -71,11 +71,11 @@ fn l5_the_whole_segment_of_the_selected_node_comes_first_among_what_is_allowed()
 fn l6_labels_that_are_no_topology_keys_decide_whether_a_node_is_allowed_and_are_not_sent() {
     let whole = || terms(&[&[("location", "nbg1"), ("provided-by", "cloud")]]);
     let ssd = || allowed(&[&[("disk", &["ssd"])]]);
-    let ssd_in_nbg1 = || allowed(&[&[("disk", &["ssd"]), ("location", &["nbg1"])], &[("location", &["ash1"])]]);
+    let ssd_in_nbg1 = || allowed(&[&[("disk", &["ssd"]), ("location", &["nbg1"])], &[("location", &["ham1"])]]);
     assert_eq!(preferred("nbg1", ssd(), false), Ok(Some(whole())));
     assert_eq!(preferred("nbg1", ssd(), true), Ok(Some(whole())));
-    let with_ash1 = [whole(), terms(&[&[("location", "ash1")]])].concat();
-    assert_eq!(preferred("nbg1", ssd_in_nbg1(), false), Ok(Some(with_ash1)));
+    let with_ham1 = [whole(), terms(&[&[("location", "ham1")]])].concat();
+    assert_eq!(preferred("nbg1", ssd_in_nbg1(), false), Ok(Some(with_ham1)));
     for strict_topology in [false, true] {
         let error = preferred("fsn1", ssd(), strict_topology).unwrap_err();
         assert!(error.needs_another_node(), "the scheduler knows the same labels");

@@ -7,6 +7,7 @@ use storage_kube::topology::Segment;
 use super::cluster::{NodeIs, allowed, allowed_record, node, segments, terms, view};
 use super::scene::flags;
 use crate::settings::ProvisioningFlags;
+use crate::topology::cluster::ClusterView;
 use crate::topology::error::TopologyError;
 use crate::topology::requirement;
 use crate::topology::spread::fnv1;
@@ -21,8 +22,18 @@ pub(super) fn asked(
     allowed: Value,
     nodes: &[NodeIs],
 ) -> Result<Asked, TopologyError> {
+    asked_in(&view(nodes), flags, claim, selected, allowed)
+}
+
+pub(super) fn asked_in(
+    cluster: &ClusterView,
+    flags: &ProvisioningFlags,
+    claim: &str,
+    selected: Option<&str>,
+    allowed: Value,
+) -> Result<Asked, TopologyError> {
     let node = selected.map(NodeName::from);
-    let asked = requirement(flags, &ClaimName::from(claim), node.as_ref(), &allowed_record(allowed), &view(nodes))?;
+    let asked = requirement(flags, &ClaimName::from(claim), node.as_ref(), &allowed_record(allowed), cluster)?;
     Ok(asked.map(|asked| segments(&(&asked).into())))
 }
 

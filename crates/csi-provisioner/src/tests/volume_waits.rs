@@ -43,6 +43,23 @@ async fn l3_a_deleted_volume_that_nobody_can_use_any_more_is_reclaimed() {
     }
 }
 
+/// Somebody removed `spec.claimRef` from a deleted volume in use: it is Available until its claim is bound to it again.
+#[tokio::test(start_paused = true)]
+async fn l3_an_available_volume_that_a_bound_claim_names_is_not_deleted_at_the_driver() {
+    let scene = Scene::start().await;
+    let bound = json!({ "spec": { "volumeName": "pv" }, "status": { "phase": "Bound" } });
+    scene.add_claim(with(claim("data", "fast"), &bound));
+    let available = with(volume("pv", "h", "Available", "Delete"), &json!({ "spec": { "claimRef": null } }));
+    scene.add_volume(own_finalizer(available));
+    scene.api.delete::<PersistentVolume>(None, "pv");
+    let text = scene.event("VolumeFailedDelete").await;
+    assert!(text.contains("pv is named by claim shop/data"), "{text}");
+    scene.pass(Duration::from_mins(20)).await;
+    assert_eq!(scene.count(Rpc::DeleteVolume), 0);
+    scene.api.remove::<PersistentVolumeClaim>(Some("shop"), "data");
+    scene.volume_gone("pv").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn l3_a_volume_that_is_not_reclaimed_says_why_as_long_as_that_lasts() {
     let bare = json!({ "metadata": { "finalizers": ["kubernetes.io/pv-protection"] } });

@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use controller_runtime::Informer;
 use parking_lot::Mutex;
 use storage_kube::names::NodeName;
 use storage_kube::topology::Segment;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::aggregate;
@@ -50,9 +52,15 @@ struct Memory {
     everywhere: Option<Result<Arc<[Segment]>, TopologyError>>,
     /// The nodes whose place was not known when that was last told.
     told: Vec<NodeName>,
+    /// Since when the driver was registered on every node, and has topology keys nowhere.
+    without_keys: Option<Instant>,
     /// It has been told that the driver has no topology.
     told_no_topology: bool,
 }
+
+/// How long a driver that is registered on every node is given to tell topology keys on one of them: while it is updated from
+/// a version without topology, its nodes may come after its controller.
+pub(crate) const KEYS_SETTLE: Duration = Duration::from_mins(10);
 
 /// How many nodes a log line names.
 const NAMED: usize = 10;
@@ -113,8 +121,8 @@ impl ClusterView {
         self.is_whole
     }
 
-    /// Whether the driver has no topology, although it announces one: it is registered on every node, and nowhere with
-    /// topology keys. As long as it is missing on some node, that one may still tell its keys.
+    /// Whether the driver has no topology, although it announces one: it was registered on every node, and has had topology keys
+    /// nowhere for [`KEYS_SETTLE`]. A node that joins later changes that only with topology keys.
     pub(crate) fn has_no_topology(&self) -> bool {
         self.everywhere().is_ok_and(|segments| segments.is_empty())
     }
@@ -122,23 +130,33 @@ impl ClusterView {
     /// The segments of all nodes, each over its own keys; none where the driver has no topology.
     pub(crate) fn everywhere(&self) -> Result<Arc<[Segment]>, TopologyError> {
         let mut memory = self.memory.lock();
-        if let Some(known) = &memory.everywhere {
-            return known.clone();
+        if memory.everywhere.is_none() {
+            memory.everywhere = Some(self.find_everywhere(&mut memory));
         }
-        let found = aggregate::everywhere(&self.nodes());
-        memory.tell(found.left_out);
-        let driver = || self.driver.clone();
-        let segments = match found.segments {
-            segments if !segments.is_empty() => Ok(segments.into()),
-            _ if found.any_keys => Err(TopologyError::NoLabelsAnywhere { driver: driver() }),
-            _ if found.registered_on_all && self.is_whole => {
+        match memory.everywhere.clone() {
+            Some(Err(TopologyError::NoKeysAnywhere { .. })) if memory.has_no_topology() => {
                 memory.tell_no_topology(&self.driver);
                 Ok(Arc::default())
             }
+            Some(known) => known,
+            None => Ok(Arc::default()),
+        }
+    }
+
+    fn find_everywhere(&self, memory: &mut Memory) -> Result<Arc<[Segment]>, TopologyError> {
+        let found = aggregate::everywhere(&self.nodes());
+        memory.tell(found.left_out);
+        if found.any_keys {
+            memory.without_keys = None;
+        } else if found.registered_on_all && self.is_whole {
+            memory.without_keys.get_or_insert_with(Instant::now);
+        }
+        let driver = || self.driver.clone();
+        match found.segments {
+            segments if !segments.is_empty() => Ok(segments.into()),
+            _ if found.any_keys => Err(TopologyError::NoLabelsAnywhere { driver: driver() }),
             _ => Err(TopologyError::NoKeysAnywhere { driver: driver() }),
-        };
-        memory.everywhere = Some(segments.clone());
-        segments
+        }
     }
 
     fn node(&self, name: &NodeName) -> NodeFacts {
@@ -165,6 +183,10 @@ impl ClusterView {
 }
 
 impl Memory {
+    fn has_no_topology(&self) -> bool {
+        self.without_keys.is_some_and(|since| since.elapsed() >= KEYS_SETTLE)
+    }
+
     /// Says it once.
     fn tell_no_topology(&mut self, driver: &str) {
         if !self.told_no_topology {

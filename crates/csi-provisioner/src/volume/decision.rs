@@ -16,7 +16,8 @@
 //! - Bound: the claim is there and names the volume. Also a deleted volume stays Bound until the claim is gone.
 //! - Pending, Available: no claim is bound. A deleted volume in this phase is not bound any more (`FindMatchingVolume`,
 //!   `checkVolumeSatisfyClaim`), with one exception: a volume reserved by name, without the claim's UID, for a claim that names
-//!   the volume too (`syncUnboundClaim`).
+//!   the volume too (`syncUnboundClaim`). And a claim that was bound before somebody removed the volume's claim reference is
+//!   bound again (`syncBoundClaim`): `volume/unclaimed.rs` asks for such claims before the volume is deleted.
 
 use storage_kube::wire::{ReclaimPolicy, VolumePhase};
 
