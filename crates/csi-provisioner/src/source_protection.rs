@@ -126,14 +126,22 @@ pub(crate) fn claim_changed(term: &TermContext, change: &Change<'_, ClaimProject
     }
 }
 
-/// A claim of an earlier term, or process, may have a call of it in flight: it holds its source until this term knows.
+/// A claim of an earlier term, or process, may have a call of it in flight: it holds its source until this term knows. One that
+/// was given back to the scheduler has its final answer, and is tried again: kube-controller-manager names the provisioner of
+/// such a claim only after a node was selected (`PersistentVolumeController.syncUnboundClaim`).
 fn appeared(term: &TermContext, claim: &ClaimRecord) {
     let Some(source) = data_source::key(claim) else { return };
     term.holds.waits(&claim.uid, &source);
+    if term.holds.all_known() {
+        return;
+    }
     let class = term.caches.classes.get(&claim.class);
-    let never_tried = claim.selected_node.is_none()
+    let given_back = claim.selected_node.is_none()
         && class.is_some_and(|class| class.binding_mode == Some(BindingMode::WaitForFirstConsumer));
-    if !term.holds.all_known() && !never_tried {
+    if given_back {
+        term.holds.answered_before(&claim.uid, &source);
+        look_later(term, &claim.uid);
+    } else {
         term.holds.inherit(&claim.uid, &source);
     }
 }

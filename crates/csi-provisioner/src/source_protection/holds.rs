@@ -157,6 +157,11 @@ impl Holds {
         self.hold(claim, key, |hold| hold.inherited = true);
     }
 
+    /// The driver gave a final answer in an earlier term, and the claim is tried again.
+    pub(crate) fn answered_before(&self, claim: &ClaimUid, key: &SourceKey) {
+        self.hold(claim, key, |hold| hold.answered = Some(Instant::now()));
+    }
+
     /// A claim of another node: what its process does with it is not seen from here, so it holds as long as it waits there.
     pub(crate) fn elsewhere(&self, claim: &ClaimUid, key: &SourceKey) {
         self.hold(claim, key, |hold| hold.elsewhere = true);

@@ -112,6 +112,33 @@ async fn l10_a_source_is_held_for_an_hour_after_the_last_answer_when_no_try_foll
     assert_eq!(is_held(&scene.api), [false, false]);
 }
 
+/// The claim was given back to the scheduler, and another leader begins before it has a node again.
+#[tokio::test(start_paused = true)]
+async fn l10_the_next_leader_holds_the_source_of_a_claim_that_has_no_node_any_more() {
+    let late = json!({ "volumeBindingMode": "WaitForFirstConsumer" });
+    let node = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "n1" } } });
+    let scene = scene().await;
+    scene.add_class(with(class("late", json!({})), &late));
+    scene.driver.script_always(Rpc::CreateVolume, || Step::fail(Code::ResourceExhausted, "full"));
+    for claim in [restore("restored", "monday"), clone_of("cloned", "source")] {
+        scene.add_claim(with(with(claim, &json!({ "spec": { "storageClassName": "late" } })), &node));
+    }
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 2).await;
+    let unselected = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": null } } });
+    for claim in ["restored", "cloned"] {
+        scene.api.merge::<PersistentVolumeClaim>("shop", claim, &unselected);
+    }
+    scene.pass(Duration::from_secs(1)).await;
+    scene.begin_stop();
+    scene.pass(Duration::from_secs(1)).await;
+    let _stop = scene.lead_again();
+    scene.pass(Duration::from_secs(1)).await;
+    delete_sources(&scene);
+    scene.pass(Duration::from_mins(50)).await;
+    assert_eq!(is_held(&scene.api), [true, true]);
+    sources_gone(&scene, Duration::from_mins(20)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn l10_a_source_goes_with_the_claims_that_would_be_tried_again() {
     let scene = scene().await;
