@@ -131,6 +131,11 @@ fn volume_gone(term: &TermContext, volume: &VolumeRecord) {
     term.reclaimed.forget(&volume.uid);
     term.finalizer_writes.forget(&volume.uid);
     term.attachments.forget(&volume.uid);
+    if term.unsaved.lock().contains_key(&volume.name) {
+        // It was in the way of a volume that the driver has made already.
+        term.queues.unsaved.add(volume.name.clone());
+        return;
+    }
     name_free(term, volume);
     if let Some(claim) = volume.claim_uid().filter(|claim| term.caches.claims.get(claim).is_some()) {
         term.provisioned.volume_gone(claim.clone());

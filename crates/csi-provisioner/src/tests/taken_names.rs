@@ -53,6 +53,28 @@ async fn l11_a_volume_of_another_driver_under_the_name_keeps_the_call_from_being
     }
 }
 
+/// Somebody takes the name while the driver makes the volume.
+#[tokio::test(start_paused = true)]
+async fn l11_a_volume_that_is_made_already_is_saved_once_its_name_is_free_and_no_second_one_is_made() {
+    let scene = Scene::start().await;
+    scene.add_class(class("fast", json!({})));
+    let release = Release::new();
+    scene.driver.script(Rpc::CreateVolume, Step::answer().held_by(&release));
+    let uid = scene.add_claim(claim("data", "fast"));
+    let name = format!("pvc-{uid}");
+    scene.driver.wait_for_calls(Rpc::CreateVolume, 1).await;
+    scene.add_volume(foreign(&name, None, "Available"));
+    release.release();
+    assert!(scene.event("ProvisioningFailed").await.contains("exists and is for another claim"));
+    scene.pass(Duration::from_mins(30)).await;
+    scene.api.remove::<PersistentVolume>(None, &name);
+    scene.pass(Duration::from_secs(1)).await;
+    let volume = scene.api.get_json::<PersistentVolume>(None, &name).unwrap();
+    assert_eq!(volume["spec"]["csi"]["driver"], DRIVER);
+    scene.pass(Duration::from_mins(30)).await;
+    assert_eq!(scene.count(Rpc::CreateVolume), 1);
+}
+
 #[test]
 fn l11_volumes_of_other_drivers_are_kept_only_if_they_may_be_in_the_way_and_nothing_is_done_with_them() {
     let own = format!("pvc-{OTHER_CLAIM}");
