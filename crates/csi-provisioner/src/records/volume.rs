@@ -142,8 +142,9 @@ pub(crate) struct VolumeProjection {
 
 /// How the volumes of claims are named, to find those of others that are in the way.
 ///
-/// The UID of a claim is not known before the claim exists, so that a volume of another driver has such a name by intention
-/// or by chance alone. What is kept of it follows the few volumes that are new or not called after their own claims.
+/// The UID of a claim is not known before the claim exists. So a volume of another driver has such a name by intention alone:
+/// it was made for the same claim, or it has no claim. A volume that is for another claim is not kept, whatever its name: after
+/// a restore of objects all volumes of a cluster have names of former claims.
 pub(crate) struct VolumeNaming {
     prefix: String,
     length: UuidLength,
@@ -161,15 +162,18 @@ impl VolumeNaming {
         self.key.find_iter(json).any(|at| {
             let rest = &json[at + self.key.needle().len()..];
             let uid = &rest[..memchr(b'"', rest).unwrap_or(rest.len())];
-            self.is_part_of_uid(uid) && !Self::is_plainly_called_after_its_claim(json, uid)
+            self.is_part_of_uid(uid) && Self::may_be_in_the_way(json, uid)
         })
     }
 
-    /// A volume of another driver, as it nearly always is, seen without parsing it.
-    fn is_plainly_called_after_its_claim(json: &[u8], uid: &[u8]) -> bool {
-        let own = [b"\"uid\":\"", uid, b"\""].concat();
-        let settled = [&br#""phase":"Bound""#[..], br#""phase":"Released""#];
-        memmem::find(json, &own).is_some() && settled.iter().any(|phase| memmem::find(json, phase).is_some())
+    /// False for a volume that is for another claim, or that its own claim has, as nearly all are: seen without parsing it.
+    fn may_be_in_the_way(json: &[u8], uid: &[u8]) -> bool {
+        let has = |text: &[u8]| memmem::find(json, text).is_some();
+        if has(&[b"\"uid\":\"", uid].concat()) {
+            !has(br#""phase":"Bound""#) && !has(br#""phase":"Released""#)
+        } else {
+            !has(br#""claimRef":"#)
+        }
     }
 
     fn is_part_of_uid(&self, text: &[u8]) -> bool {
@@ -180,16 +184,16 @@ impl VolumeNaming {
         text.len() == length && text.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
     }
 
-    /// Whether the volume is called as the volume of some claim would be, and that is not, or may not stay, its own claim.
-    fn may_be_taken_by(&self, name: &str, volume: &PersistentVolume) -> bool {
+    /// Whether the volume is called as the volume of some claim would be, and is for that claim or for none.
+    fn is_in_the_way(&self, name: &str, volume: &PersistentVolume) -> bool {
         let rest = name.strip_prefix(&self.prefix).and_then(|rest| rest.strip_prefix('-'));
         if !rest.is_some_and(|rest| self.is_part_of_uid(rest.as_bytes())) {
             return false;
         }
-        let claim = volume.spec.claim_ref.as_ref().and_then(|claim| claim.uid.as_deref()).unwrap_or_default();
-        let own = volume_name(&self.prefix, claim, self.length).is_ok_and(|own| own.to_string() == name);
+        let Some(claim) = &volume.spec.claim_ref else { return true };
+        let own = volume_name(&self.prefix, claim.uid.as_deref().unwrap_or_default(), self.length);
         let settled = matches!(volume.status.phase, Some(VolumePhase::Bound | VolumePhase::Released));
-        !(own && settled)
+        own.is_ok_and(|own| own.to_string() == name) && !settled
     }
 }
 
@@ -197,7 +201,7 @@ impl VolumeProjection {
     /// Of a volume that others are responsible for: that it has its name. Nothing is ever done with it.
     fn in_the_way(&self, volume: PersistentVolume) -> Option<VolumeRecord> {
         let name = volume.metadata.name.as_deref()?;
-        if !self.naming.may_be_taken_by(name, &volume) {
+        if !self.naming.is_in_the_way(name, &volume) {
             return None;
         }
         let driver = volume.spec.csi.as_ref().map_or("", |csi| &csi.driver);
