@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use controller_runtime::{EventKind, Informer, Outcome};
 use csi_client::CallError;
-use csi_proto::csi::v1::{CreateVolumeRequest, VolumeContentSource};
+use csi_proto::csi::v1::VolumeContentSource;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use storage_kube::credentials;
@@ -165,18 +165,15 @@ async fn prepare(
 
 /// The plan with what its Secret contains now: who corrects a password must not have to restart this process. While the
 /// Secret cannot be read, the content that was read last is sent.
-async fn with_current_secret(term: &TermContext, plan: Arc<Plan>) -> Arc<Plan> {
+async fn with_current_secret(term: &TermContext, mut plan: Arc<Plan>) -> Arc<Plan> {
     let Some(secret) = &plan.secrets.provisioner else { return plan };
     match credentials::fetch(&term.api, secret).await {
-        Ok(credentials) => {
-            let secrets = credentials.expose();
-            Arc::new(Plan { request: CreateVolumeRequest { secrets, ..plan.request.clone() }, ..(*plan).clone() })
-        }
+        Ok(credentials) => Arc::make_mut(&mut plan).request.secrets = credentials.expose(),
         Err(error) => {
             warn!(claim = plan.claim.full_name(), err = %error, "CreateVolume is repeated with the content that its Secret had before");
-            plan
         }
     }
+    plan
 }
 
 /// The source of a claim, protected and held until the end of the try.

@@ -187,7 +187,7 @@ async fn leave_old_node(
     };
     info!(attachment = %attachment.name, old = %old, new = %node, "the node has another id than at the last try to attach");
     let wanted = still_wanted::while_attaching(term, attachment);
-    detach::unpublish_at_any(term, attachment, volume, old, secrets, wanted).await.map_err(|error| match error {
+    detach::unpublish(term, attachment, volume, old, secrets, wanted).await.map_err(|error| match error {
         AttachmentError::Unpublish(source) => AttachmentError::OldNode { node_id: old.to_string(), source },
         other => other,
     })

@@ -88,7 +88,7 @@ pub(crate) async fn unpublish_volume(
     loop {
         let ids = NodeIds::of(term, attachment);
         let Some(node) = ids.all().find(|id| !called.contains(*id)).cloned() else { break };
-        let answer = unpublish_at_any(term, attachment, volume, &node, &secrets, Arc::clone(&wanted)).await;
+        let answer = unpublish(term, attachment, volume, &node, &secrets, Arc::clone(&wanted)).await;
         outcome = outcome.and(answer);
         called.push(node);
     }
@@ -99,30 +99,11 @@ pub(crate) async fn unpublish_volume(
     outcome
 }
 
-/// [`unpublish`] at an id that the node has, or had. A driver that does not find an id which the node does not have any more has
-/// nothing there; that it does not find the volume is its answer at the node's present id too.
-pub(crate) async fn unpublish_at_any(
-    term: &TermContext,
-    attachment: &Attachment,
-    volume: &VolumeRecord,
-    node: &NodeId,
-    secrets: &Credentials,
-    wanted: Arc<dyn Admission>,
-) -> Result<(), AttachmentError> {
-    match unpublish(term, attachment, volume, node, secrets, wanted).await {
-        Err(AttachmentError::Unpublish(CallError::Status { code: Code::NotFound, message, .. }))
-            if NodeIds::of(term, attachment).registered().is_some_and(|registered| registered != node) =>
-        {
-            info!(attachment = %attachment.name, node_id = %node, answer = message, "the CSI driver does not know the id that the node had before");
-            Ok(())
-        }
-        outcome => outcome,
-    }
-}
-
 /// One call, unless another attachment has the volume at this id. Only OK means detached: a driver for which an unknown
-/// volume or node is detached answers OK itself (CSI spec, `ControllerUnpublishVolume`).
-async fn unpublish(
+/// volume or node is detached answers OK itself (CSI spec, `ControllerUnpublishVolume`). But a driver that does not find an id
+/// which the node does not have any more has nothing there; that it does not find the volume is its answer at the node's present
+/// id too.
+pub(crate) async fn unpublish(
     term: &TermContext,
     attachment: &Attachment,
     volume: &VolumeRecord,
@@ -147,7 +128,17 @@ async fn unpublish(
     let answer = driver.controller_unpublish_volume(request).await;
     term.mismatches.call_ended(&attachment.record.uid);
     drop(slot);
-    answer.map_err(AttachmentError::Unpublish)?;
-    info!(attachment = %attachment.name, node = %attachment.record.node(), node_id = %node, "volume detached");
-    Ok(())
+    match answer {
+        Ok(_) => {
+            info!(attachment = %attachment.name, node = %attachment.record.node(), node_id = %node, "volume detached");
+            Ok(())
+        }
+        Err(CallError::Status { code: Code::NotFound, message, .. })
+            if NodeIds::of(term, attachment).registered().is_some_and(|registered| registered != node) =>
+        {
+            info!(attachment = %attachment.name, node_id = %node, answer = message, "the CSI driver does not know the id that the node had before");
+            Ok(())
+        }
+        Err(error) => Err(AttachmentError::Unpublish(error)),
+    }
 }

@@ -31,19 +31,10 @@ impl NodeIds {
         self.registered.as_ref()
     }
 
-    /// The id the node has by now, or the one that was noted where that is not known.
-    pub(crate) fn registered_or_noted(&self) -> Option<&NodeId> {
-        self.registered.as_ref().or(self.noted.as_ref())
-    }
-
-    /// The noted id, if the node has another one by now.
-    pub(crate) fn former(&self) -> Option<&NodeId> {
-        self.noted.as_ref().filter(|noted| self.registered.as_ref().is_some_and(|registered| registered != *noted))
-    }
-
-    /// Every id the volume may be published at, each once.
+    /// Every id the volume may be published at, each once: the noted one first.
     pub(crate) fn all(&self) -> impl Iterator<Item = &NodeId> {
-        self.former().into_iter().chain(self.registered_or_noted())
+        let registered = self.registered.as_ref().filter(|registered| Some(*registered) != self.noted.as_ref());
+        self.noted.iter().chain(registered)
     }
 }
 

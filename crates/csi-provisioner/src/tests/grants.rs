@@ -192,12 +192,8 @@ async fn a_grant_that_is_taken_back_allows_nothing_more() {
     assert_eq!(scene.count(Rpc::CreateVolume), 0);
 }
 
-/// Grants are nobody's business while the gate is off, and their kind may not exist while it is on.
-#[tokio::test(start_paused = true)]
-async fn grants_are_watched_with_the_gate_alone_and_hold_up_nothing() {
-    let asked = |scene: &Scene| scene.api.requests().iter().any(|request| request.resource == "referencegrants");
-    assert!(!asked(&scene(false).await));
-
+/// With the gate, on an API server that does not have the kind.
+async fn without_the_kind() -> Scene {
     let missing = fake_apiserver::Status::new(404, "NotFound", "the server could not find the requested resource");
     let scene = Scene::configured(
         |settings| settings.flags.cross_namespace_gate = true,
@@ -209,6 +205,16 @@ async fn grants_are_watched_with_the_gate_alone_and_hold_up_nothing() {
     )
     .await;
     scene.add_class(class("fast", json!({})));
+    scene
+}
+
+/// Grants are nobody's business while the gate is off, and their kind may not exist while it is on.
+#[tokio::test(start_paused = true)]
+async fn grants_are_watched_with_the_gate_alone_and_hold_up_nothing() {
+    let asked = |scene: &Scene| scene.api.requests().iter().any(|request| request.resource == "referencegrants");
+    assert!(!asked(&scene(false).await));
+
+    let scene = without_the_kind().await;
     let uid = scene.add_claim(claim("data", "fast"));
     scene.volume(&format!("pvc-{uid}")).await;
     assert!(asked(&scene));
@@ -238,17 +244,7 @@ async fn l13_a_claim_with_a_grant_is_told_nothing_while_the_grants_are_not_liste
 
 #[tokio::test(start_paused = true)]
 async fn l13_grants_that_cannot_be_listed_are_told_after_a_minute() {
-    let missing = fake_apiserver::Status::new(404, "NotFound", "the server could not find the requested resource");
-    let scene = Scene::configured(
-        |settings| settings.flags.cross_namespace_gate = true,
-        fills,
-        |api| {
-            let grants = fake_apiserver::Matcher::any().resource("referencegrants");
-            api.react(grants, fake_apiserver::Reaction::Refuse(missing));
-        },
-    )
-    .await;
-    scene.add_class(class("fast", json!({})));
+    let scene = without_the_kind().await;
     scene.add_claim(from_shop("bakery", claim_in(json!("shop"))));
     let before = tokio::time::Instant::now();
     assert!(scene.event("ProvisioningFailed").await.contains("ReferenceGrants cannot be listed"));

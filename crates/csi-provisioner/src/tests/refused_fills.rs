@@ -90,22 +90,27 @@ async fn l10_a_source_is_held_for_an_hour_from_its_deletion_by_claims_that_fail_
     assert_eq!(let_go.count(), 2, "once each");
 }
 
+/// Claims that have lost their node after the driver's final answer.
+async fn refused_and_without_node(code: Code) -> Scene {
+    let selected = |node| json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": node } } });
+    let late = json!({ "volumeBindingMode": "WaitForFirstConsumer" });
+    let scene = scene().await;
+    scene.add_class(with(class("late", json!({})), &late));
+    scene.driver.script_always(Rpc::CreateVolume, move || Step::fail(code, "the backend is on fire"));
+    for claim in [restore("restored", "monday"), clone_of("cloned", "source")] {
+        scene.add_claim(with(with(claim, &json!({ "spec": { "storageClassName": "late" } })), &selected(Some("n1"))));
+    }
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 2).await;
+    for claim in ["restored", "cloned"] {
+        scene.api.merge::<PersistentVolumeClaim>("shop", claim, &selected(None));
+    }
+    scene
+}
+
 /// No try can follow: the claim waits for something else.
 #[tokio::test(start_paused = true)]
 async fn l10_a_source_is_held_for_an_hour_after_the_last_answer_when_no_try_follows() {
-    let late = json!({ "volumeBindingMode": "WaitForFirstConsumer" });
-    let node = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "n1" } } });
-    let scene = scene().await;
-    scene.add_class(with(class("late", json!({})), &late));
-    scene.driver.script_always(Rpc::CreateVolume, || Step::fail(Code::Internal, "the backend is on fire"));
-    for claim in [restore("restored", "monday"), clone_of("cloned", "source")] {
-        scene.add_claim(with(with(claim, &json!({ "spec": { "storageClassName": "late" } })), &node));
-    }
-    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 2).await;
-    let unselected = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": null } } });
-    for claim in ["restored", "cloned"] {
-        scene.api.merge::<PersistentVolumeClaim>("shop", claim, &unselected);
-    }
+    let scene = refused_and_without_node(Code::Internal).await;
     scene.pass(Duration::from_mins(59)).await;
     assert_eq!(is_held(&scene.api), [true, true]);
     scene.pass(Duration::from_mins(2)).await;
@@ -115,19 +120,7 @@ async fn l10_a_source_is_held_for_an_hour_after_the_last_answer_when_no_try_foll
 /// The claim was given back to the scheduler, and another leader begins before it has a node again.
 #[tokio::test(start_paused = true)]
 async fn l10_the_next_leader_holds_the_source_of_a_claim_that_has_no_node_any_more() {
-    let late = json!({ "volumeBindingMode": "WaitForFirstConsumer" });
-    let node = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "n1" } } });
-    let scene = scene().await;
-    scene.add_class(with(class("late", json!({})), &late));
-    scene.driver.script_always(Rpc::CreateVolume, || Step::fail(Code::ResourceExhausted, "full"));
-    for claim in [restore("restored", "monday"), clone_of("cloned", "source")] {
-        scene.add_claim(with(with(claim, &json!({ "spec": { "storageClassName": "late" } })), &node));
-    }
-    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 2).await;
-    let unselected = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": null } } });
-    for claim in ["restored", "cloned"] {
-        scene.api.merge::<PersistentVolumeClaim>("shop", claim, &unselected);
-    }
+    let scene = refused_and_without_node(Code::ResourceExhausted).await;
     scene.pass(Duration::from_secs(1)).await;
     scene.begin_stop();
     scene.pass(Duration::from_secs(1)).await;

@@ -130,17 +130,17 @@ impl ClusterView {
     /// The segments of all nodes, each over its own keys; none where the driver has no topology.
     pub(crate) fn everywhere(&self) -> Result<Arc<[Segment]>, TopologyError> {
         let mut memory = self.memory.lock();
-        if memory.everywhere.is_none() {
-            memory.everywhere = Some(self.find_everywhere(&mut memory));
+        let known = if let Some(known) = &memory.everywhere {
+            known.clone()
+        } else {
+            let found = self.find_everywhere(&mut memory);
+            memory.everywhere.insert(found).clone()
+        };
+        if matches!(known, Err(TopologyError::NoKeysAnywhere { .. })) && memory.has_no_topology() {
+            memory.tell_no_topology(&self.driver);
+            return Ok(Arc::default());
         }
-        match memory.everywhere.clone() {
-            Some(Err(TopologyError::NoKeysAnywhere { .. })) if memory.has_no_topology() => {
-                memory.tell_no_topology(&self.driver);
-                Ok(Arc::default())
-            }
-            Some(known) => known,
-            None => Ok(Arc::default()),
-        }
+        known
     }
 
     fn find_everywhere(&self, memory: &mut Memory) -> Result<Arc<[Segment]>, TopologyError> {
