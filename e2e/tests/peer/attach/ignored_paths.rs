@@ -16,6 +16,10 @@ const NOT_OURS: &str = "nothing is written to a volume that is no volume of the 
 const NODE_COMES: &str = "an attachment waits for its node to register the driver";
 const NODE_RETURNS: &str = "a volume is taken from the node id it was published to, and from the present one";
 
+/// What Go's writes say when it detaches once more what it has detached, and the attachment is gone meanwhile.
+const DETACHED_ONCE_MORE: &str =
+    r#"{"status":{"detachError":{"message":"could not mark as detached: volumeattachments.storage.k8s.io "#;
+
 pub(super) const RULES: &[Rule] = &[
     differ("*/*", "/seen/*/metadata/resourceVersion", COUNTER),
     differ("*/*", "/seen/*/metadata/uid", UID),
@@ -23,8 +27,10 @@ pub(super) const RULES: &[Rule] = &[
     differ("*/*", "/requests/*/bodies/*/metadata/resourceVersion", GUARD),
     differ("*/*", "/requests/*/bodies/*/metadata", GUARD),
     lacks("*/*", "/requests/*/bodies/*", r#"{"status":{"attached":false,"#, GONE),
+    lacks("*/*", "/requests/*/bodies/*", DETACHED_ONCE_MORE, ONE_EACH),
     lacks("*/*", "/requests/*/codes/*", "404", GONE),
     less("/calls/ControllerPublishVolume/count", ONE_EACH),
+    less("/calls/ControllerUnpublishVolume/count", ONE_EACH),
     less("/requests/*/count", ONE_EACH),
     differ("*/process", "/requests/list volumeattachments", PAGES),
     differ("*/process", "/requests/list persistentvolumes", PAGES),
