@@ -128,6 +128,16 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> WorkQueue<K> {
         self.announce(effect);
     }
 
+    /// Makes all keys ready that wait out a delay, in the order in which they were delayed; returns their number. A key in
+    /// process is not delayed by how that run ends. Failure counts stay.
+    pub fn end_delays(&self) -> usize {
+        let ended = self.update(|inner, now| inner.state.end_delays(now));
+        for _ in 0..ended {
+            self.announce(Effect::Ready(Lane::Ordinary));
+        }
+        ended
+    }
+
     /// Sets the failure count of `key` to zero. A delay it waits out stays.
     pub fn forget(&self, key: &K) {
         self.shared.inner.lock().limiter.forget(key);

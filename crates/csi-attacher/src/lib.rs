@@ -30,6 +30,7 @@ mod error;
 mod kept_volumes;
 mod metrics;
 mod migration;
+mod new_connections;
 mod reconcile;
 mod records;
 mod run;

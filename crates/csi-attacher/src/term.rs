@@ -26,7 +26,7 @@ use crate::term_context::{Queues, TermContext};
 use crate::turns::Turns;
 use crate::volume::own_patches::OwnPatches;
 use crate::volume::sync_volume;
-use crate::{backlog, reconcile};
+use crate::{backlog, new_connections, reconcile};
 
 /// What outlives a term.
 pub(crate) struct Process {
@@ -44,12 +44,12 @@ const RUNS_BESIDE_CALLS: usize = 32;
 /// Works until the term drains. Dropped at any moment when leadership is lost: queues, workers and memory go with it.
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
     let context = context(&process, &term);
-    work_in(&context, term.number()).await;
+    work_in(&context, &process.driver, term.number()).await;
     Ok(())
 }
 
 /// The work of the term that `context` was made for.
-pub(crate) async fn work_in(context: &Arc<TermContext>, term: u64) {
+pub(crate) async fn work_in(context: &Arc<TermContext>, driver: &Driver, term: u64) {
     let drain = &context.draining;
     // What the previous leader did must be seen before anything is detached.
     tokio::select! {
@@ -65,7 +65,12 @@ pub(crate) async fn work_in(context: &Arc<TermContext>, term: u64) {
             reconcile::run(context).await;
         }
     };
-    tokio::join!(run(context, drain), compared, backlog::watch(context));
+    tokio::join!(
+        run(context, drain),
+        compared,
+        backlog::watch(context),
+        new_connections::end_waits(context, driver.new_connections()),
+    );
 }
 
 /// Everything of the term: its caches, and what writes or calls, behind its gate.

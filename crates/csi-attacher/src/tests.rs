@@ -16,6 +16,7 @@ mod listings;
 mod lost_answers;
 mod memory;
 mod migration;
+mod new_connections;
 mod nodes;
 mod objects;
 mod patches;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::call::Caller;
 use crate::connection::Connection;
@@ -80,19 +80,9 @@ impl Driver {
         self.shared.passing().await.info
     }
 
-    /// The number of the connection on which calls pass, as soon as that is another one than `known`. Waits without limit.
-    pub async fn another_connection(&self, known: Option<u64>) -> u64 {
-        let mut changes = self.shared.passing.subscribe();
-        loop {
-            let up = changes.borrow_and_update().as_ref().filter(|passing| passing.is_up()).cloned();
-            let number = up.map(|passing| passing.generation.number());
-            if let Some(number) = number.filter(|number| Some(*number) != known) {
-                return number;
-            }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
+    /// The connections to come, from now on.
+    pub fn new_connections(&self) -> NewConnections {
+        NewConnections { known: self.shared.connection(), driver: self.clone(), told: None }
     }
 
     /// What the connection waits for; `None` while calls pass.
@@ -104,6 +94,45 @@ impl Driver {
     /// The Controller service, for a caller whose every call must be admitted. The only way to send Controller calls.
     pub fn controller(&self, admission: Arc<dyn Admission>) -> ControllerClient {
         ControllerClient::new(self.shared.clone(), admission)
+    }
+}
+
+/// Least time between two connections that [`NewConnections`] tells of.
+const REST: Duration = Duration::from_mins(1);
+
+/// The connections to a driver that others have come before: the driver was restarted or updated, and may answer otherwise
+/// what it has refused so far. A driver that ends again and again is not told of more often than once a minute, since what
+/// is asked anew may be what ends it.
+pub struct NewConnections {
+    driver: Driver,
+    known: Option<u64>,
+    told: Option<Instant>,
+}
+
+impl NewConnections {
+    /// Waits until calls pass on a connection that was not told of before. Without limit, and cancel-safe.
+    pub async fn next(&mut self) {
+        if let Some(told) = self.told {
+            sleep_until(told + REST).await;
+        }
+        self.known = Some(self.driver.another_connection(self.known).await);
+        self.told = Some(Instant::now());
+    }
+}
+
+impl Driver {
+    async fn another_connection(&self, known: Option<u64>) -> u64 {
+        let mut changes = self.shared.passing.subscribe();
+        loop {
+            changes.mark_unchanged();
+            if let Some(number) = self.shared.connection().filter(|number| Some(*number) != known) {
+                return number;
+            }
+            // The sender lives in `self`; were it gone, waiting on is what an absent driver means.
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 }
 
@@ -121,6 +150,12 @@ impl Shared {
 
     pub(crate) fn stop_calls(&self) {
         self.passing.send_replace(None);
+    }
+
+    /// The number of the connection on which calls pass.
+    fn connection(&self) -> Option<u64> {
+        let passing = self.passing.borrow();
+        passing.as_ref().filter(|passing| passing.is_up()).map(|passing| passing.generation.number())
     }
 
     async fn passing(&self) -> Passing {

@@ -44,7 +44,7 @@ pub use connection::dial::DialError;
 pub use connection::waiting::Waiting;
 pub use connection::{Connection, pause_after_dial};
 pub use controller::{Admission, ControllerClient, Denied};
-pub use driver::{Driver, Settings};
+pub use driver::{Driver, NewConnections, Settings};
 pub use error::Error;
 pub use generation::{SocketExecutor, SocketTasks};
 pub use identity::{DriverInfo, DriverName, Handshake};

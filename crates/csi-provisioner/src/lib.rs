@@ -41,6 +41,7 @@ mod delete_volume;
 mod error;
 mod metrics;
 mod migration;
+mod new_connections;
 mod node_deployment;
 mod persistent_volume;
 mod records;

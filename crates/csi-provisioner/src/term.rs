@@ -20,10 +20,11 @@ use crate::capacity::process::CapacityProcess;
 use crate::capacity::{self, Capacity};
 use crate::claim::awaiting_nodes::AwaitingNodes;
 use crate::claim::in_progress::InProgress;
-use crate::claim::infeasible::{self, Infeasible};
+use crate::claim::infeasible::Infeasible;
 use crate::claim::provisioned::{self, ProvisionedClaims};
 use crate::claim::{self, sync_claim};
 use crate::metrics::ProvisionerMetrics;
+use crate::new_connections;
 use crate::node_deployment::competition::Competition;
 use crate::save_volume::{self, sync_unsaved};
 use crate::settings::{ProvisioningFlags, Settings};
@@ -96,7 +97,7 @@ pub(crate) async fn work_in(process: &Process, context: &Arc<TermContext>, write
     let workers = async {
         tokio::join!(
             reconcile(context, process.worker_threads, drain),
-            infeasible::ask_each_connection(context, &process.driver, drain),
+            new_connections::end_waits(context, process.driver.new_connections(), drain),
             capacity::work(context, drain),
         );
         drop(subscriptions);

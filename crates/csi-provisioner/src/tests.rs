@@ -22,6 +22,7 @@ mod grants;
 mod in_progress;
 mod leadership;
 mod migration;
+mod new_connections;
 mod no_topology;
 mod node_affinity;
 mod node_deployment;

@@ -21,8 +21,8 @@ enum Place {
     Ready { since: Instant },
     /// In the list of delays.
     Delayed { due: Due },
-    /// With a worker.
-    Processing { since: Instant, next: Next },
+    /// With a worker. `undelayed`: delays were ended since, so the run asks for one in vain.
+    Processing { since: Instant, next: Next, undelayed: bool },
 }
 
 /// What happens to a key when its worker is done.
@@ -120,6 +120,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 self.delays.remove(due);
                 self.delay(key, until)
             }
+            Some(Place::Processing { undelayed: true, .. }) => self.add(key, Lane::Ordinary, now),
             Some(Place::Processing { next, .. }) => {
                 *next = match *next {
                     Next::Rest | Next::RunAgain { unless_delayed: true, .. } => Next::Delay { until },
@@ -146,6 +147,25 @@ impl<K: Clone + Eq + Hash> State<K> {
         matured
     }
 
+    /// Makes every key ready that waits out a delay, in the order of their delays' beginnings; returns how many. Delays that a
+    /// run in process asks for when it ends do not count either.
+    pub(super) fn end_delays(&mut self, now: Instant) -> usize {
+        for place in self.places.values_mut() {
+            let Place::Processing { next, undelayed, .. } = place else { continue };
+            *undelayed = true;
+            if matches!(next, Next::Delay { .. }) {
+                *next = Next::RunAgain { since: now, unless_delayed: false, lane: Lane::Ordinary };
+            }
+        }
+        let mut delayed: Vec<_> = std::mem::take(&mut self.delays).into_iter().collect();
+        delayed.sort_unstable_by_key(|((_, made), _)| *made);
+        let ended = delayed.len();
+        for (_, key) in delayed {
+            self.make_ready(key, Lane::Ordinary, now);
+        }
+        ended
+    }
+
     /// Hands out the first ready key of a lane and how long it has waited.
     pub(super) fn take(&mut self, lane: Lane, now: Instant) -> Option<(K, Duration)> {
         let ready = self.lane(lane);
@@ -153,7 +173,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         if ready.is_empty() && ready.capacity() > KEEP_CAPACITY {
             *ready = VecDeque::new();
         }
-        let before = self.places.insert(key.clone(), Place::Processing { since: now, next: Next::Rest });
+        let before =
+            self.places.insert(key.clone(), Place::Processing { since: now, next: Next::Rest, undelayed: false });
         let waited = match before {
             Some(Place::Ready { since }) => now.saturating_duration_since(since),
             Some(Place::Delayed { .. } | Place::Processing { .. }) | None => Duration::ZERO,
@@ -163,7 +184,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Ends a run: how long it took, `None` for a key that was not being processed.
     pub(super) fn done(&mut self, key: &K, now: Instant) -> (Option<Duration>, Effect) {
-        let Some(Place::Processing { since, next }) = self.places.get(key) else {
+        let Some(Place::Processing { since, next, .. }) = self.places.get(key) else {
             return (None, Effect::Nothing);
         };
         let ran = now.saturating_duration_since(*since);
@@ -211,7 +232,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 // Ready in fact, only that nobody has used the queue since.
                 Place::Delayed { due } if due.0 <= now => waits(&mut reading, due.0),
                 Place::Delayed { .. } => {}
-                Place::Processing { since, next } => {
+                Place::Processing { since, next, .. } => {
                     let age = now.saturating_duration_since(*since);
                     reading.unfinished += age;
                     reading.longest_running = reading.longest_running.max(age);

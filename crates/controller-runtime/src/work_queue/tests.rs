@@ -409,3 +409,45 @@ async fn a_worker_that_waits_for_its_lane_wakes_for_it_alone() {
     assert_eq!(timeout(SECOND, waiting).await, Ok("urgent"));
     assert_eq!(next_now(&queue).await, Some("ordinary"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn n15_ended_delays_come_out_in_the_order_of_their_beginnings_and_keep_their_failures() {
+    let queue = queue();
+    for (key, failures) in [("a", 8), ("b", 1), ("c", 3)] {
+        for _ in 0..failures {
+            queue.add(key);
+            assert_eq!(next_now(&queue).await, Some(key));
+            queue.add_rate_limited(key);
+            queue.done(&key);
+        }
+    }
+    queue.add("new");
+    assert_eq!(queue.end_delays(), 3);
+    for key in ["new", "a", "b", "c"] {
+        assert_eq!(next_now(&queue).await, Some(key));
+    }
+    assert_eq!((queue.failures(&"a"), queue.failures(&"b")), (8, 1));
+    assert_eq!(queue.end_delays(), 0, "nothing waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn n15_a_key_in_process_when_delays_end_is_not_delayed_by_that_run() {
+    for told_before in [true, false] {
+        let queue = queue();
+        queue.add("a");
+        assert_eq!(next_now(&queue).await, Some("a"));
+        if told_before {
+            queue.add_after("a", SECOND);
+        }
+        assert_eq!(queue.end_delays(), 0);
+        if !told_before {
+            queue.add_rate_limited("a");
+        }
+        queue.done(&"a");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(next_now(&queue).await, Some("a"), "told before: {told_before}");
+        queue.add_rate_limited("a");
+        queue.done(&"a");
+        assert_eq!(next_now(&queue).await, None, "the run after it is delayed as ever");
+    }
+}

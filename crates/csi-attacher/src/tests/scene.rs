@@ -133,8 +133,9 @@ impl Scene {
         let leading = lead(None, continuity, shutdown.clone(), Health::new(), move |term| {
             let context = context(&led, &term);
             *latest.lock() = Arc::downgrade(&context);
+            let driver = led.driver.clone();
             Box::pin(async move {
-                work_in(&context, term.number()).await;
+                work_in(&context, &driver, term.number()).await;
                 Ok::<_, Infallible>(())
             })
         });

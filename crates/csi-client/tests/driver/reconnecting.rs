@@ -10,7 +10,7 @@ use csi_proto::csi::v1::{
     NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeServiceCapability, node_service_capability,
 };
 use fake_driver::{FakeDriver, Identity, Outcome, Release, Rpc, Step};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::client::{Client, TIMEOUT, connected, until, volume, within};
 use crate::logs::Logs;
@@ -241,4 +241,37 @@ async fn a_dropped_connection_leaves_nothing_at_the_driver() {
     assert_eq!(error.code(), Code::Unavailable);
     driver.wait_for_ended_calls(Rpc::CreateVolume, 1).await;
     assert_eq!(driver.calls_of(Rpc::CreateVolume)[0].outcome, Outcome::Abandoned);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n15_each_new_connection_is_told_of_but_not_more_often_than_once_a_minute() {
+    let (driver, client) = connected().await;
+    let mut connections = client.driver.new_connections();
+    let restart = async || {
+        driver.stop().await;
+        driver.start_again().await;
+        client.controller().create_volume(volume("pvc-1")).await.unwrap();
+    };
+    assert!(
+        timeout(Duration::from_mins(5), connections.next()).await.is_err(),
+        "the connection there was is no new one"
+    );
+    restart().await;
+    within(Duration::from_secs(1), "first restart", connections.next()).await;
+    let told = Instant::now();
+    restart().await;
+    restart().await;
+    within(Duration::from_mins(2), "both restarts", connections.next()).await;
+    assert_eq!(told.elapsed().as_secs(), 60);
+    assert!(timeout(Duration::from_mins(5), connections.next()).await.is_err(), "the two count as one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn n15_the_first_connection_is_new_to_who_began_without_one() {
+    let (driver, client) = connected().await;
+    driver.stop().await;
+    until("notice of the loss", || client.driver.waiting_for().is_some()).await;
+    let mut connections = client.driver.new_connections();
+    driver.start_again().await;
+    within(Duration::from_secs(30), "connection", connections.next()).await;
 }

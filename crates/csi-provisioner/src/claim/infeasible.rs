@@ -4,14 +4,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use csi_client::Driver;
 use parking_lot::Mutex;
 use storage_kube::names::ClaimUid;
 use storage_kube::uid::Uid;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-
-use crate::term_context::TermContext;
 
 /// Time between two tries of an infeasible request, unless `--retry-interval-max` is less.
 pub(crate) const SLOW_RETRY: Duration = Duration::from_mins(5);
@@ -60,20 +56,8 @@ impl Infeasible {
         self.refusals.lock().remove(claim);
     }
 
-    fn forget_all(&self) -> Vec<ClaimUid> {
-        self.refusals.lock().drain().map(|(claim, _)| claim).collect()
-    }
-}
-
-/// Ends all waits with each new connection to the driver, until the term drains: an updated driver may find feasible what the
-/// old one did not.
-pub(crate) async fn ask_each_connection(term: &TermContext, driver: &Driver, drain: &CancellationToken) {
-    let mut known = None;
-    while let Some(connection) = drain.run_until_cancelled(driver.another_connection(known)).await {
-        if known.replace(connection).is_some() {
-            for claim in term.infeasible.forget_all() {
-                term.queues.claims.add(claim);
-            }
-        }
+    /// Ends all waits; the queue's own delays are not touched.
+    pub(crate) fn forget_all(&self) {
+        *self.refusals.lock() = HashMap::new();
     }
 }
