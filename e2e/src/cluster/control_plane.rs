@@ -148,14 +148,18 @@ async fn controller_manager(
 ) -> Result<Program> {
     let program = programs::ensured(&KUBE_CONTROLLER_MANAGER).await?;
     let controllers = if extras.nodes { format!("{CONTROLLERS},{NODE_CONTROLLERS}") } else { CONTROLLERS.to_owned() };
-    // A node that is Ready is used within this time.
-    let looks = extras.nodes.then_some("--node-monitor-period=200ms");
+    let timers = [
+        // A node that is Ready is used within this time.
+        "--node-monitor-period=200ms",
+        // How often what is attached is compared with what VolumeAttachments say; no less is allowed.
+        "--attach-detach-reconcile-sync-period=1s",
+    ];
     Ok(Program::new("kube-controller-manager", program, directory)
         .argument(format!("--kubeconfig={}", admin.display()))
         .argument(format!("--controllers={controllers}"))
         // It makes this directory.
         .argument(format!("--flex-volume-plugin-dir={}", directory.join("flex-volumes").display()))
         .argument(format!("--root-ca-file={}", certificates.authority.file.display()))
-        .arguments(looks)
+        .arguments(timers.into_iter().filter(|_| extras.nodes))
         .arguments(["--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"]))
 }

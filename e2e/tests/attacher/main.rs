@@ -2,6 +2,7 @@
 //! files, with the rights these give it and no others.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod attach_detach_controller;
 mod attachments;
 mod foreign_driver;
 mod interruptions;
