@@ -1,6 +1,7 @@
 //! Our livenessprobe beside our driver.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use e2e::{Driver, Process, Program, binary::bin, eventually, http_get::http_get, ports::Port};
@@ -71,4 +72,36 @@ async fn a_driver_that_hangs_is_unhealthy_until_it_goes_on() {
     let calls = driver.calls("Probe").unwrap();
     assert!(calls.iter().all(|call| call.peer_pid == Some(probe.process.pid())), "{calls:#?}");
     assert_eq!(probe.process.exit_code().unwrap(), None);
+}
+
+/// Where the kernel gives IPv6 sockets no IPv4, and localhost has both addresses, in the order that kubelet writes them.
+const NETWORK: &str = "mount --bind \"$0\" /etc/hosts && ip link set lo up && \
+    echo 1 >/proc/sys/net/ipv6/bindv6only && exec \"$@\"";
+
+#[tokio::test]
+async fn o16_localhost_and_no_host_take_ipv4_connections() {
+    if let Err(reason) = e2e::Node::possible() {
+        assert!(std::env::var_os("OUTRIGGER_REQUIRE_NODE").is_none(), "{reason:#}");
+        println!("passes without looking: {reason:#}");
+        return;
+    }
+    for host in ["localhost", ""] {
+        let directory = tempfile::tempdir().unwrap();
+        let hosts = directory.path().join("hosts");
+        std::fs::write(&hosts, "127.0.0.1 localhost\n::1 localhost ip6-localhost\n").unwrap();
+        let program = Program::new("livenessprobe", "unshare".into(), directory.path())
+            .arguments(["--mount", "--net", "sh", "-c", NETWORK])
+            .argument(&hosts)
+            .argument(bin("livenessprobe").unwrap())
+            .argument(format!("--csi-address={}", directory.path().join("csi.sock").display()))
+            .argument(format!("--http-endpoint={host}:8080"));
+        let process = program.start().unwrap();
+        let network = format!("--net=/proc/{}/ns/net", process.pid());
+        let connect = || {
+            let mut command = Command::new("nsenter");
+            command.args([&*network, "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080"]).stderr(Stdio::null());
+            anyhow::Ok(command.status()?.success().then_some(()))
+        };
+        eventually(&format!("{host}:8080 to take IPv4"), BOUND, async || connect()).await.unwrap();
+    }
 }

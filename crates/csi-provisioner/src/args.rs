@@ -20,6 +20,8 @@ pub(crate) const FEATURE_GATES: &[FeatureGate] = &[
     FeatureGate { name: "VolumeAttributesClass", stage: Stage::GeneralAvailability, default: true },
     FeatureGate { name: "CrossNamespaceVolumeDataSource", stage: Stage::Alpha, default: false },
     FeatureGate { name: "ReleaseLeaderElectionOnExit", stage: Stage::Alpha, default: false },
+    FeatureGate { name: "CSINodeExpandSecret", stage: Stage::Removed { since: "5.1.0" }, default: true },
+    FeatureGate { name: "HonorPVReclaimPolicy", stage: Stage::Removed { since: "6.2.0" }, default: true },
 ];
 
 /// Creates and deletes volumes of one CSI driver for PersistentVolumeClaims.

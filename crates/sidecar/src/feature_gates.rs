@@ -17,6 +17,11 @@ pub enum Stage {
     Beta,
     /// Final; the gate is there for those who still set it.
     GeneralAvailability,
+    /// The Go sidecar no longer knows the gate, and ends when it is set. Manifests still set it, so it is only warned of.
+    Removed {
+        /// Version of the Go sidecar since which the feature is always on.
+        since: &'static str,
+    },
 }
 
 /// A gate a sidecar knows.
@@ -93,8 +98,16 @@ impl FeatureGates {
                 }
                 return Err(Exit::fatal(unknown(name, known)));
             };
-            if stage == Stage::GeneralAvailability {
-                tracing::warn!(gate = name, "Setting a GA feature gate; it can be left out");
+            match stage {
+                Stage::GeneralAvailability => {
+                    tracing::warn!(gate = name, "Setting a GA feature gate; it can be left out");
+                }
+                Stage::Removed { since } => tracing::warn!(
+                    gate = name,
+                    since,
+                    "Feature gate has no effect: the feature is always on since that version; leave it out"
+                ),
+                Stage::Alpha | Stage::Beta => {}
             }
         }
         Ok(Self { known, set: set.into_iter().map(|(name, on)| (name.to_owned(), on)).collect() })
@@ -109,6 +122,7 @@ impl FeatureGates {
             Stage::Alpha => self.set.get(ALL_ALPHA),
             Stage::Beta => self.set.get(ALL_BETA),
             Stage::GeneralAvailability => None,
+            Stage::Removed { .. } => return gate.default,
         };
         self.set_explicitly(name).or(bulk.copied()).unwrap_or(gate.default)
     }
@@ -120,7 +134,8 @@ impl FeatureGates {
 }
 
 fn unknown(name: &str, known: &[FeatureGate]) -> String {
-    let names: Vec<&str> = known.iter().map(|gate| gate.name).chain([ALL_ALPHA, ALL_BETA]).collect();
+    let settable = known.iter().filter(|gate| !matches!(gate.stage, Stage::Removed { .. }));
+    let names: Vec<&str> = settable.map(|gate| gate.name).chain([ALL_ALPHA, ALL_BETA]).collect();
     format!("--feature-gates: unrecognized feature gate: {name}; known are {}", names.join(", "))
 }
 
@@ -168,6 +183,18 @@ mod tests {
         assert_eq!(exit.code, 255);
         assert!(exit.message.contains("unrecognized feature gate: Topologie"), "{exit}");
         assert!(exit.message.contains("CrossNamespaceVolumeDataSource"));
+    }
+
+    #[test]
+    fn o18_a_gate_that_the_go_sidecar_has_dropped_has_no_effect() {
+        const DROPPED: &[FeatureGate] = &[
+            FeatureGate { name: "Honored", stage: Stage::Removed { since: "6.2.0" }, default: true },
+            FeatureGate { name: "Topology", stage: Stage::GeneralAvailability, default: true },
+        ];
+        let given = ["Topology=true,Honored=false".parse().unwrap()];
+        assert!(FeatureGates::new(DROPPED, &given).unwrap().enabled("Honored"));
+        let exit = FeatureGates::new(DROPPED, &["Honoured=true".parse().unwrap()]).unwrap_err();
+        assert!(exit.message.ends_with("known are Topology, AllAlpha, AllBeta"), "{exit}");
     }
 
     #[test]

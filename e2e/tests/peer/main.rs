@@ -14,3 +14,4 @@ mod resize;
 mod same_result;
 mod site;
 mod stand_ins;
+mod vendor_args;

@@ -37,6 +37,12 @@ fn defaults_are_those_of_the_go_provisioner() {
 }
 
 #[test]
+fn o18_gates_that_the_go_provisioner_once_had_are_accepted() {
+    config(&["--feature-gates=Topology=true,HonorPVReclaimPolicy=true,CSINodeExpandSecret=true"]).unwrap();
+    assert_eq!(refusal(&["--feature-gates=HonourPVReclaimPolicy=true"]).0, 255);
+}
+
+#[test]
 fn flags_that_need_the_environment_say_so() {
     let pod = ("POD_NAME", "provisioner-0");
     let namespace = ("NAMESPACE", "storage");
