@@ -11,6 +11,7 @@ pub(crate) mod overload;
 mod api_server;
 mod credentials;
 mod exec_plugin;
+mod proxy;
 mod socket;
 mod tls;
 mod transport;
@@ -75,11 +76,11 @@ pub enum ClientError {
         /// What went wrong.
         reason: String,
     },
-    /// A proxy is asked for.
+    /// A proxy is asked for that cannot be used; its host.
     #[error(
-        "the API server is to be reached through the proxy {0}, which is not supported; take it out of the kubeconfig and HTTPS_PROXY"
+        "the API server cannot be reached through the proxy {0}: only an http:// proxy to an https:// server is supported; correct proxy-url in the kubeconfig, HTTPS_PROXY or HTTP_PROXY, or name the server in NO_PROXY"
     )]
-    Proxy(http::Uri),
+    Proxy(String),
     /// No connection came about in time.
     #[error("no connection to {server} within {limit:?}")]
     NotConnected {

@@ -1,6 +1,7 @@
 //! How the API server is reached: a kubeconfig file, a server address, or the pod's service account.
 
 mod file;
+mod proxy;
 mod yaml;
 
 use std::path::{Path, PathBuf};
@@ -26,21 +27,25 @@ pub fn kubeconfig_from_env(flag: Option<PathBuf>, env: EnvLookup<'_>) -> Option<
 
 /// The configuration of all clients of the process. Every failure ends the process with code 255.
 ///
-/// Also decides the cryptography of TLS, once for the process.
+/// Without a proxy in the kubeconfig the one of the environment counts, wherever the configuration comes from. Also decides the
+/// cryptography of TLS, once for the process.
 pub fn load(source: &Source<'_>, env: EnvLookup<'_>) -> Result<Config, Exit> {
     // An error means that one is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    match (source.kubeconfig, source.master) {
-        (Some(path), master) => from_file(path, master, env),
-        (None, Some(master)) => Ok(Config::new(server_url(master)?)),
-        (None, None) => in_cluster(env),
+    let mut config = match (source.kubeconfig, source.master) {
+        (Some(path), master) => from_file(path, master)?,
+        (None, Some(master)) => Config::new(server_url(master)?),
+        (None, None) => in_cluster(env)?,
+    };
+    if config.proxy_url.is_none() {
+        config.proxy_url = proxy::from_environment(&config.cluster_url, env)?;
     }
+    Ok(config)
 }
 
-fn from_file(path: &Path, master: Option<&str>, env: EnvLookup<'_>) -> Result<Config, Exit> {
+fn from_file(path: &Path, master: Option<&str>) -> Result<Config, Exit> {
     let master = master.map(server_url).transpose()?.map(|url| url.to_string());
-    let proxy = env("HTTPS_PROXY").or_else(|| env("https_proxy"));
-    file::read(path, master.as_deref(), proxy)
+    file::read(path, master.as_deref())
         .map_err(|error| Exit::fatal(format!("cannot use kubeconfig {}: {error}", path.display())))
 }
 

@@ -26,6 +26,7 @@ use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 
 use super::ClientError;
 use super::credentials::Credentials;
+use super::proxy::Proxy;
 use super::socket::{Socket, Sockets};
 use super::tls::Tls;
 
@@ -71,12 +72,10 @@ pub(super) struct Connections {
 impl Connections {
     /// To the server of `config`. A connection must be there within `connect_limit`.
     pub(super) fn of(config: &kube::Config, connect_limit: Duration) -> Result<Self, ClientError> {
-        if let Some(proxy) = &config.proxy_url {
-            return Err(ClientError::Proxy(proxy.clone()));
-        }
+        let proxy = Proxy::of(config)?.map(Arc::new);
         let credentials = Arc::new(Credentials::of(&config.auth_info)?);
         let tls = Tls::of(config, credentials.clone())?;
-        let connector = Connector { tls: Arc::new(tls), limit: connect_limit };
+        let connector = Connector { tls: Arc::new(tls), proxy, limit: connect_limit };
         let client = Mutex::new(client(connector.clone()));
         Ok(Self { credentials, connector, client })
     }
@@ -145,6 +144,7 @@ impl Service<Request<Body>> for Authorized {
 #[derive(Clone)]
 struct Connector {
     tls: Arc<Tls>,
+    proxy: Option<Arc<Proxy>>,
     limit: Duration,
 }
 
@@ -158,22 +158,25 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, server: Uri) -> Self::Future {
-        let (tls, limit) = (self.tls.clone(), self.limit);
+        let (tls, proxy, limit) = (self.tls.clone(), self.proxy.clone(), self.limit);
         Box::pin(async move {
             let name = server.to_string();
-            let connected = tokio::time::timeout(limit, connect(&tls, server)).await;
+            let connected = tokio::time::timeout(limit, connect(&tls, proxy.as_deref(), server)).await;
             let late = |_| Err(ClientError::NotConnected { server: name, limit }.into());
             connected.unwrap_or_else(late).map(Gathered::new)
         })
     }
 }
 
-async fn connect(tls: &Tls, server: Uri) -> Result<MaybeHttpsStream<Socket>, BoxError> {
+async fn connect(tls: &Tls, proxy: Option<&Proxy>, server: Uri) -> Result<MaybeHttpsStream<Socket>, BoxError> {
     if server.scheme() != Some(&Scheme::HTTPS) {
         return Ok(MaybeHttpsStream::Http(Sockets::new().oneshot(server).await?));
     }
-    let mut https = HttpsConnector::new(Sockets::new(), tls.config().await?, true, tls.server_name());
-    https.call(server).await
+    let (config, name) = (tls.config().await?, tls.server_name());
+    match proxy {
+        Some(proxy) => HttpsConnector::new(proxy.tunnel(), config, true, name).call(server).await,
+        None => HttpsConnector::new(Sockets::new(), config, true, name).call(server).await,
+    }
 }
 
 #[cfg(test)]

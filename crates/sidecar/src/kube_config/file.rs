@@ -53,8 +53,8 @@ pub(super) enum KubeconfigError {
     },
 }
 
-/// Reads a file. `master` stands for the server of the cluster; `proxy` is what the environment says.
-pub(super) fn read(path: &Path, master: Option<&str>, proxy: Option<String>) -> Result<Config, KubeconfigError> {
+/// Reads a file. `master` stands for the server of the cluster.
+pub(super) fn read(path: &Path, master: Option<&str>) -> Result<Config, KubeconfigError> {
     let text = std::fs::read_to_string(path)?;
     let file = yaml::read(text.trim_start_matches('\u{feff}'))?;
     let directory = path.parent().unwrap_or(Path::new(""));
@@ -78,12 +78,8 @@ pub(super) fn read(path: &Path, master: Option<&str>, proxy: Option<String>) -> 
     } else {
         config.root_cert_file = path_of(cluster, "certificate-authority", directory).map(Into::into);
     }
-    config.proxy_url = text_of(cluster, "proxy-url")
-        .map(str::to_owned)
-        .or(proxy)
-        .map(|url| url.parse())
-        .transpose()
-        .map_err(|error| field("proxy-url", &error))?;
+    let proxy = text_of(cluster, "proxy-url").map(str::parse).transpose();
+    config.proxy_url = proxy.map_err(|error| field("proxy-url", &error))?;
     // As in client-go, a user that is not there is nobody.
     let user = text_of(context, "user").and_then(|user| named(&file, "users", "user", user));
     if let Some(user) = user {

@@ -7,7 +7,8 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -131,4 +132,47 @@ async fn k7_after_the_connections_were_left_no_request_waits_for_an_old_one() {
     assert_eq!(get(&client, "/").await.unwrap(), "HTTP/2.0");
     assert_eq!(server.connections(), 2);
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut under_way).await.is_err(), "it goes on");
+}
+
+/// A proxy that answers one request for a tunnel, and gives its head.
+async fn tunnel(listener: TcpListener) -> String {
+    let (mut client, _) = listener.accept().await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    let server = head.split_whitespace().nth(1).unwrap();
+    let mut server = TcpStream::connect(server).await.unwrap();
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+    head
+}
+
+#[tokio::test]
+async fn o17_requests_go_through_the_proxy_of_the_configuration() {
+    let mut server = Server::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://me:secret@{}", listener.local_addr().unwrap());
+    server.config.proxy_url = Some(proxy.parse().unwrap());
+    let client = client(&server.config, Duration::from_secs(30)).unwrap();
+    let (answer, head) = tokio::join!(get(&client, "/"), tunnel(listener));
+    assert_eq!(answer.unwrap(), "HTTP/2.0");
+    let name = server.config.cluster_url.authority().unwrap();
+    assert!(head.starts_with(&format!("CONNECT {name} HTTP/1.1\r\n")), "{head}");
+    assert!(head.to_lowercase().contains("proxy-authorization: basic bwu6c2vjcmv0\r\n"), "{head}");
+}
+
+#[tokio::test]
+async fn o17_a_proxy_that_cannot_be_used_is_named_without_its_password() {
+    for (url, proxy) in [
+        ("https://10.0.0.1", "https://me:secret@proxy.example:3128"),
+        ("https://10.0.0.1", "socks5://me:secret@proxy.example:1080"),
+        ("http://10.0.0.1", "http://me:secret@proxy.example:3128"),
+    ] {
+        let mut config = kube::Config::new(url.parse().unwrap());
+        config.proxy_url = Some(proxy.parse().unwrap());
+        let error = client(&config, Duration::from_secs(30)).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("the proxy proxy.example: ") && !error.contains("secret"), "{error}");
+    }
 }

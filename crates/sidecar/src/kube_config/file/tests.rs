@@ -14,7 +14,7 @@ fn read_with(cluster: &str, user: &str) -> Result<(tempfile::TempDir, Config), K
          users:\n- name: u\n  user: {{{user}}}\n"
     );
     std::fs::write(&path, text).unwrap();
-    read(&path, None, None).map(|config| (directory, config))
+    read(&path, None).map(|config| (directory, config))
 }
 
 #[test]
