@@ -8,12 +8,13 @@
 //! 3. An [`item::Item`], a class in a segment, gets into the queue: new ones first, all of them at each poll, some of them when
 //!    a volume was made or is gone ([`refresh`]). One that waits already is not added again.
 //! 4. [`sync`] asks the driver, as many times at once as [`call_slots`] allows, [`decision`] decides (pure), [`mod@write`] writes
-//!    what has changed, at the pace of [`budget`]. What the cache does not show yet is in [`own_writes`].
+//!    what has changed ([`body`]), at the pace of [`budget`]. What the cache does not show yet is in [`own_writes`].
 //!
 //! Nothing here holds up volumes: the objects have a watch, a queue and a budget of their own, and volumes do not wait for
 //! them. Everything belongs to a leader term and may be dropped at any moment: the next one finds objects by what they say.
 
 pub(crate) mod affinity;
+pub(crate) mod body;
 pub(crate) mod budget;
 pub(crate) mod call_slots;
 pub(crate) mod changes;
@@ -58,7 +59,7 @@ use own_writes::OwnWrites;
 use place::Place;
 use process::CapacityProcess;
 use segments::SegmentSource;
-use write::Writer;
+use write::{Refused, Writer};
 
 /// Items in work at a time. Of these `GetCapacity` calls only as many as [`call_slots`] allows.
 const WORKERS: usize = 32;
@@ -100,7 +101,13 @@ impl Capacity {
             queue: WorkQueue::new("csistoragecapacity", *backoff, queue_metrics),
             topology: follows_nodes.then(|| WorkQueue::new("csitopology", *backoff, queue_metrics)),
             slots: CallSlots::new(pace),
-            writer: Writer { api: gate.client(&limited), place, owner: owner.clone(), projection: projection.clone() },
+            writer: Writer {
+                api: gate.client(&limited),
+                place,
+                owner: owner.clone(),
+                projection: projection.clone(),
+                refused: Refused::default(),
+            },
             budget,
             stale_classes: Mutex::default(),
             stale: Notify::new(),

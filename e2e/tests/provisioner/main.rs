@@ -2,6 +2,7 @@
 //! account of its upstream deployment files, with the rights these give it and no others.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod capacities;
 mod clones;
 mod input;
 mod leadership;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::item::Amounts;
 use crate::records::CapacityRecord;
+use crate::records::capacity::Ownership;
 
 /// See the module.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(crate) fn decide(wanted: Option<Amounts>, mut objects: Vec<Arc<CapacityRecor
     let kept = objects.pop();
     let keep = match kept {
         None => Keep::Create(amounts),
-        Some(kept) if kept.owned && kept.amounts == Some(amounts) => Keep::Nothing,
+        Some(kept) if kept.ownership == Ownership::Right && kept.amounts == Some(amounts) => Keep::Nothing,
         Some(kept) => Keep::Update(kept, amounts),
     };
     Decision { keep, surplus: objects }

@@ -36,7 +36,7 @@ impl CapacityError {
     fn is_ordinary(&self) -> bool {
         match self {
             Self::GetCapacity(error) => matches!(error, CallError::Denied { .. }),
-            Self::Update { source, .. } => gate_closed(source) || self.is_gone(),
+            Self::Update { source, .. } => gate_closed(source) || self.is_gone() || is_conflict(source),
             Self::Create(source) | Self::Delete { source, .. } | Self::Read { source, .. } => gate_closed(source),
         }
     }
@@ -46,4 +46,9 @@ impl CapacityError {
         let Self::Update { source, .. } = self else { return false };
         matches!(&**source, kube::Error::Api(status) if status.code == 404)
     }
+}
+
+/// Somebody else has written the object between our reading and writing it.
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
 }

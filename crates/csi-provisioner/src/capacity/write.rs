@@ -1,32 +1,44 @@
-//! The requests about CSIStorageCapacity objects, and their bodies.
+//! The requests about CSIStorageCapacity objects.
 //!
 //! An object is changed by a patch that carries its UID and only what is to change: labels, annotations and owners of
-//! others stay as they are, and an object made anew under the name is not touched.
+//! others stay as they are, and an object made anew under the name is not touched. Where a Role grants `update` and not `patch`
+//! the object is read and written whole. An owner that the API server refuses does not hold up the number.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use controller_runtime::Projection as _;
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use kube::{Error, api::GetParams};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use storage_kube::names::CapacityName;
-use storage_kube::quantity;
 use storage_kube::wire::CsiStorageCapacity;
+use tracing::warn;
 
+use super::body::{Changes, new_object, patch, replacement};
 use super::item::{Amounts, Item};
-use super::managed_by::ManagedBy;
 use super::owner::Owner;
 use super::place::Place;
 use crate::records::{CapacityProjection, CapacityRecord};
 
 /// Writes objects of this provisioner, within its budget and while the term's gate is open.
-#[derive(Clone)]
 pub(crate) struct Writer {
     pub(crate) api: Client,
     pub(crate) place: Place,
     pub(crate) owner: Option<Owner>,
     /// How answers are read.
     pub(crate) projection: CapacityProjection,
+    pub(crate) refused: Refused,
+}
+
+/// What the API server has refused in this term, and is not asked for again.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    /// To patch; the Role lacks the verb.
+    patch: AtomicBool,
+    /// The owner that the objects should have.
+    owner: AtomicBool,
 }
 
 impl Writer {
@@ -44,9 +56,46 @@ impl Writer {
         object: &CapacityRecord,
         amounts: Amounts,
     ) -> Result<Option<CapacityRecord>, Error> {
-        let patch = Patch::Strategic(change(object, self.owner.as_ref(), amounts));
+        let owner = self.owner.as_ref().filter(|_| !self.refused.owner.load(Ordering::Relaxed));
+        let changes = Changes::of(object, amounts, owner);
+        match self.change(object, &changes).await {
+            Err(Error::Api(status)) if status.code == 422 && changes.has_owner() => {
+                warn!(object = %object.name, err = %status, "the owner of CSIStorageCapacity objects is refused: they are kept without");
+                self.refused.owner.store(true, Ordering::Relaxed);
+                self.change(object, &changes.without_owner()).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn change(&self, object: &CapacityRecord, changes: &Changes<'_>) -> Result<Option<CapacityRecord>, Error> {
+        if changes.is_empty() {
+            return Ok(Some(object.clone()));
+        }
+        if self.refused.patch.load(Ordering::Relaxed) {
+            return self.replace(object, changes).await;
+        }
+        let patch = Patch::Strategic(patch(object, changes));
         let request = self.request().patch(object.name.as_str(), &PatchParams::default(), &patch);
         let request = request.map_err(Error::BuildRequest)?;
+        match self.api.request::<CsiStorageCapacity>(request).await {
+            Ok(changed) => Ok(self.projection.project(changed)),
+            Err(Error::Api(status)) if status.code == 403 => {
+                warn!(err = %status, "CSIStorageCapacity objects are read and written whole: grant the verb patch to save a request each");
+                self.refused.patch.store(true, Ordering::Relaxed);
+                self.replace(object, changes).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn replace(&self, object: &CapacityRecord, changes: &Changes<'_>) -> Result<Option<CapacityRecord>, Error> {
+        let name = object.name.as_str();
+        let request = self.request().get(name, &GetParams::default()).map_err(Error::BuildRequest)?;
+        let live: Value = self.api.request(request).await?;
+        let Some(body) = replacement(object, live, changes) else { return Ok(None) };
+        let body = serde_json::to_vec(&body).map_err(Error::SerdeError)?;
+        let request = self.request().replace(name, &PostParams::default(), body).map_err(Error::BuildRequest)?;
         Ok(self.projection.project(self.api.request::<CsiStorageCapacity>(request).await?))
     }
 
@@ -80,47 +129,4 @@ impl Writer {
     fn request(&self) -> Request {
         Request::new(self.place.path())
     }
-}
-
-fn new_object(place: &Place, managed_by: &ManagedBy, owner: Option<&Owner>, item: &Item, amounts: Amounts) -> Value {
-    let labels: Map<String, Value> =
-        managed_by.labels().into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
-    let mut metadata = json!({ "generateName": "csisc-", "namespace": place.namespace.as_str(), "labels": labels });
-    if let Some(owner) = owner {
-        metadata["ownerReferences"] = json!([owner.reference()]);
-    }
-    let match_labels: Map<String, Value> = item
-        .segment
-        .iter()
-        .flat_map(|segment| segment.iter())
-        .map(|(key, value)| (key.to_owned(), json!(value)))
-        .collect();
-    let topology = if match_labels.is_empty() { json!({}) } else { json!({ "matchLabels": match_labels }) };
-    let mut object = json!({
-        "apiVersion": place.api_version(),
-        "kind": "CSIStorageCapacity",
-        "metadata": metadata,
-        "storageClassName": item.class.as_str(),
-        "nodeTopology": topology,
-        "capacity": quantity::from_bytes_binary_si(amounts.capacity),
-    });
-    if let Some(maximum) = amounts.maximum {
-        object["maximumVolumeSize"] = json!(quantity::from_bytes_binary_si(maximum));
-    }
-    object
-}
-
-/// A strategic merge patch: an owner is added to those there are.
-fn change(object: &CapacityRecord, owner: Option<&Owner>, amounts: Amounts) -> Value {
-    let mut patch = json!({ "metadata": { "uid": object.uid.to_string() } });
-    if object.amounts != Some(amounts) {
-        patch["capacity"] = json!(quantity::from_bytes_binary_si(amounts.capacity));
-        patch["maximumVolumeSize"] = json!(amounts.maximum.map(quantity::from_bytes_binary_si));
-    }
-    if let Some(owner) = owner
-        && !object.owned
-    {
-        patch["metadata"]["ownerReferences"] = json!([owner.reference()]);
-    }
-    patch
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use controller_runtime::Projection;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use storage_kube::names::{CapacityName, ClassName};
 use storage_kube::quantity;
 use storage_kube::topology::Segment;
@@ -26,8 +27,18 @@ pub(crate) struct CapacityRecord {
     pub(crate) item: Item,
     /// What it says; `None` when that is nothing a provisioner writes.
     pub(crate) amounts: Option<Amounts>,
+    pub(crate) ownership: Ownership,
+}
+
+/// Whose an object is (meta/v1 `OwnerReference`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ownership {
     /// It has the owner it should have, or should have none.
-    pub(crate) owned: bool,
+    Right,
+    /// It lacks that owner, and has no controller.
+    Missing,
+    /// It lacks that owner, and this one is its controller.
+    OfAnother(Uid),
 }
 
 /// Keeps the objects with the labels of this provisioner.
@@ -55,8 +66,7 @@ impl Projection for CapacityProjection {
             return None;
         }
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
-        let owned =
-            self.owner.as_ref().is_none_or(|owner| owners.iter().any(|one| Uid::from(one.uid.as_str()) == *owner));
+        let ownership = self.owner.as_ref().map_or(Ownership::Right, |owner| ownership(owners, owner));
         Some(CapacityRecord {
             name: CapacityName::from(metadata.name.as_deref()?),
             uid: Uid::from(metadata.uid.as_deref().unwrap_or_default()),
@@ -64,7 +74,7 @@ impl Projection for CapacityProjection {
             created: metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()).unwrap_or_default(),
             item: Item { class: ClassName::from(object.storage_class_name.as_str()), segment: self.segment(&object) },
             amounts: amounts(&object),
-            owned,
+            ownership,
         })
     }
 
@@ -81,6 +91,14 @@ impl CapacityProjection {
                 .intern(topology.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()),
         )
     }
+}
+
+fn ownership(owners: &[OwnerReference], wanted: &Uid) -> Ownership {
+    if owners.iter().any(|one| Uid::from(one.uid.as_str()) == *wanted) {
+        return Ownership::Right;
+    }
+    let controller = owners.iter().find(|one| one.controller == Some(true));
+    controller.map_or(Ownership::Missing, |one| Ownership::OfAnother(Uid::from(one.uid.as_str())))
 }
 
 fn amounts(object: &CsiStorageCapacity) -> Option<Amounts> {

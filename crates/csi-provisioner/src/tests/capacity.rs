@@ -8,6 +8,7 @@ mod later_rows;
 mod owners;
 mod pool;
 mod refreshes;
+mod refusals;
 mod segments;
 
 use fake_apiserver::FakeApiServer;

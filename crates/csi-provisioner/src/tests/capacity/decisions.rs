@@ -21,6 +21,7 @@ use crate::capacity::managed_by::{ManagedBy, joined};
 use crate::capacity::own_writes::OwnWrites;
 use crate::capacity::segments::SegmentTable;
 use crate::records::CapacityRecord;
+use crate::records::capacity::Ownership;
 
 const RIGHT: Amounts = Amounts { capacity: 10, maximum: None };
 
@@ -36,7 +37,7 @@ fn record(name: &str, created: i64, version: u64) -> CapacityRecord {
         created,
         item: item("fast", "a"),
         amounts: Some(RIGHT),
-        owned: true,
+        ownership: Ownership::Right,
     }
 }
 
@@ -52,7 +53,7 @@ fn one_object_is_kept_and_written_only_when_something_differs() {
         assert_eq!(decided(Some(amounts), &[&object]).keep, Keep::Update(Arc::clone(&object), amounts));
     }
     for other in [
-        CapacityRecord { owned: false, ..record("one", 5, 50) },
+        CapacityRecord { ownership: Ownership::Missing, ..record("one", 5, 50) },
         CapacityRecord { amounts: None, ..record("one", 5, 50) },
     ] {
         let other = Arc::new(other);
