@@ -6,7 +6,7 @@ use e2e::{Sidecar, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::api::rbac::v1::Role;
 use k8s_openapi::api::storage::v1::{CSINode, CSIStorageCapacity};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
@@ -96,7 +96,7 @@ async fn m1_an_object_of_an_earlier_owner_gets_the_number_and_the_owner() -> Res
 async fn m7_a_role_that_grants_update_alone_is_enough() -> Result<()> {
     let left = Left::start("m7-update").await?;
     let roles: Api<Role> = Api::namespaced(left.scene.client.clone(), &left.scene.namespace);
-    for role in roles.list(&Default::default()).await? {
+    for role in roles.list(&ListParams::default()).await? {
         let mut rules = role.rules.clone().unwrap_or_default();
         let capacities = |rule: &&mut k8s_openapi::api::rbac::v1::PolicyRule| {
             rule.resources.iter().flatten().any(|resource| resource == "csistoragecapacities")
