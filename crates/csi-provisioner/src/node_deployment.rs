@@ -7,7 +7,8 @@
 //! 1. [`ownership`] decides, without I/O, whether the claim is this node's, another's, or still to be had.
 //! 2. A claim whose volume may not be on this node is left to others ([`fit`]).
 //! 3. Each process waits for a time of its own ([`competition`]), so that not all ask and write at once. The wait is the
-//!    queue's: no worker is kept busy by it, and the event of another process's write ends it at once.
+//!    queue's: no worker is kept busy by it, and the event of another process's write ends it at once. A process whose driver
+//!    does not say where the node is waits longest: if all are like it, one takes the claim, and its provisioning tells why it fails.
 //! 4. The driver is asked whether the volume fits here; if not, the claim is left to others.
 //! 5. The annotation is written if the claim still has none: the API server lets one writer pass. The event of that write
 //!    starts the provisioning.
@@ -39,10 +40,12 @@ use fit::Fit;
 pub(crate) async fn compete(term: &TermContext, claim: &Arc<ClaimRecord>, class: &Arc<ClassRecord>) -> Outcome {
     let Some(node) = &term.settings.node else { return Outcome::Done };
     // Before the wait: a claim that may not be here is not worth a timer.
-    if let Fit::No(why) = fit::place(term, node, claim, class) {
-        return leave(term, claim, &why);
-    }
-    if let Turn::In(wait) = term.competition.turn(&claim.uid, node) {
+    let turn = match fit::place(term, node, claim, class) {
+        Fit::Yes => term.competition.turn(&claim.uid, node),
+        Fit::Unknown => term.competition.last_turn(&claim.uid, node),
+        Fit::No(why) => return leave(term, claim, &why),
+    };
+    if let Turn::In(wait) = turn {
         return Outcome::RetryAfter(wait);
     }
     // As late as possible: it is a call to the driver for each claim and node.

@@ -37,6 +37,27 @@ pub fn zone_key(plugin: InTreePlugin) -> Option<&'static str> {
 /// vSphere's key for regions; the others' drivers have none.
 const VSPHERE_REGION: &str = "topology.csi.vmware.com/region";
 
+/// What the driver calls a label in the affinity of a volume of the plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverKey {
+    /// By this key.
+    Named(&'static str),
+    /// It has no key for it.
+    Unknown,
+    /// As everybody: the label is no zone or region.
+    Same,
+}
+
+/// The driver's key for a label of the plugin's volumes.
+pub fn driver_key(plugin: InTreePlugin, label: &str) -> DriverKey {
+    let key = match label {
+        ZONE | BETA_ZONE => zone_key(plugin),
+        REGION | BETA_REGION => (plugin == InTreePlugin::Vsphere).then_some(VSPHERE_REGION),
+        _ => return DriverKey::Same,
+    };
+    key.map_or(DriverKey::Unknown, DriverKey::Named)
+}
+
 /// `spec.nodeAffinity` (null when absent) of a volume of the plugin, as the driver would have made it. Where it does not tell
 /// the zone, the volume's labels do.
 pub fn to_csi(plugin: InTreePlugin, labels: Option<&BTreeMap<String, String>>, affinity: &mut Value) {

@@ -41,13 +41,22 @@ pub(crate) struct Competition {
 impl Competition {
     /// Where the current attempt on the claim is; begins one if there is none.
     pub(crate) fn turn(&self, claim: &ClaimUid, node: &NodeFlags) -> Turn {
+        self.turn_after(Duration::ZERO, claim, node)
+    }
+
+    /// The same, behind the first two attempts of all nodes that can say more about the claim.
+    pub(crate) fn last_turn(&self, claim: &ClaimUid, node: &NodeFlags) -> Turn {
+        self.turn_after(node.max_delay * 2, claim, node)
+    }
+
+    fn turn_after(&self, others: Duration, claim: &ClaimUid, node: &NodeFlags) -> Turn {
         let now = Instant::now();
         let mut claims = self.claims.lock();
         let attempts = claims.entry(claim.clone()).or_default();
         let until = *attempts.until.get_or_insert_with(|| {
             let wait = delay(node, attempts.begun, random());
             attempts.begun = attempts.begun.saturating_add(1);
-            now + wait
+            now + others + wait
         });
         let wait = until.saturating_duration_since(now);
         if wait.is_zero() { Turn::Now } else { Turn::In(wait) }

@@ -12,6 +12,7 @@ use crate::records::{ClaimRecord, ClassRecord};
 use crate::settings::NodeFlags;
 use crate::still_wanted::until_drained;
 use crate::term_context::TermContext;
+use crate::topology::error::TopologyError;
 use crate::topology::{Requirement, requirement};
 
 /// Whether the volume could be here.
@@ -19,6 +20,8 @@ use crate::topology::{Requirement, requirement};
 pub(crate) enum Fit {
     /// As far as is known.
     Yes,
+    /// The driver announces topology and does not say where the node is.
+    Unknown,
     /// No, and why.
     No(String),
 }
@@ -31,7 +34,8 @@ pub(super) fn place(term: &TermContext, node: &NodeFlags, claim: &ClaimRecord, c
     };
     match asked_places(term, node, claim, &class) {
         Ok(_) => Fit::Yes,
-        Err(why) => Fit::No(why),
+        Err(TopologyError::NoKeys { .. }) => Fit::Unknown,
+        Err(why) => Fit::No(why.to_string()),
     }
 }
 
@@ -50,8 +54,9 @@ pub(super) async fn capacity(
     };
     let places = match asked_places(term, node, claim, &plan.class) {
         Ok(places) if places.is_empty() => vec![None],
+        Err(TopologyError::NoKeys { .. }) => vec![None],
         Ok(places) => places.into_iter().map(Some).collect(),
-        Err(why) => return Fit::No(why),
+        Err(why) => return Fit::No(why.to_string()),
     };
     let driver = term.driver.provided(until_drained(term));
     for place in places {
@@ -75,11 +80,10 @@ fn asked_places(
     node: &NodeFlags,
     claim: &ClaimRecord,
     class: &ClassRecord,
-) -> Result<Vec<Topology>, String> {
+) -> Result<Vec<Topology>, TopologyError> {
     let Some(cluster) = &term.cluster else { return Ok(Vec::new()) };
     requirement(&term.settings.flags, &claim.name, Some(&node.name), &class.allowed_topologies, cluster)
         .map(|asked| asked.iter().flat_map(Requirement::requisite).map(Topology::from).collect())
-        .map_err(|why| why.to_string())
 }
 
 /// CSI `GetCapacityRequest`, with what `CreateVolume` would be asked.

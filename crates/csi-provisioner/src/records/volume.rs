@@ -269,7 +269,8 @@ impl Projection for VolumeProjection {
         if !self.responsible(&volume) {
             return self.in_the_way(volume);
         }
-        let reachable = reaches(self.place.as_ref(), volume.spec.node_affinity.as_deref());
+        let (plugin, affinity) = (volume.spec.in_tree_plugin(), volume.spec.node_affinity.as_deref());
+        let reachable = reaches(self.place.as_ref(), plugin, affinity);
         let protected = volume
             .metadata
             .finalizers

@@ -151,17 +151,25 @@ async fn what_the_provisioner_of_a_node_does_with_a_claim() {
     }
 }
 
-/// A driver that needs topology and does not say where its node is cannot make a volume for it.
+/// A driver that needs topology and does not say where its node is cannot make a volume for it: another node's may.
 #[tokio::test(start_paused = true)]
-async fn a27_a_node_whose_place_is_not_known_takes_nothing() {
+async fn m4_a_node_whose_place_is_not_known_takes_a_claim_after_all_others_and_tells_why_it_waits() {
     let configure = |settings: &mut crate::settings::Settings| {
         settings.node = Some(NodeFlags { place: None, ..node("foo") });
     };
     let scene = Scene::configured(configure, with_topology, |_| ()).await;
+    offers(&scene, GIB, None);
     scene.add_class(class("fast", json!({})));
     scene.add_claim(claim("data", "fast"));
+    scene.pass(Duration::from_mins(2)).await;
+    assert_eq!(selected_node(&scene.api, "data"), "", "a27: others come first");
+    scene.pass(Duration::from_mins(1)).await;
+    assert_eq!(selected_node(&scene.api, "data"), "foo");
     scene.pass(Duration::from_mins(20)).await;
-    assert_eq!(selected_node(&scene.api, "data"), "");
+    assert_eq!(scene.count(Rpc::CreateVolume), 0);
+    let told = scene.events("ProvisioningFailed");
+    assert!(told.iter().all(|text| text.contains("NodeGetInfo must answer accessible_topology")), "{told:?}");
+    assert_eq!(told.len(), 1, "{told:?}");
 }
 
 /// Contract "compete", and the limiter's own test.

@@ -135,9 +135,46 @@ fn which_affinities_a_node_meets() {
     for (terms, expected) in cases {
         let affinity: NodeAffinity =
             serde_json::from_value(json!({ "required": { "nodeSelectorTerms": terms } })).unwrap();
-        assert_eq!(reaches(Some(&here), Some(&affinity)), expected, "{terms}");
-        assert!(reaches(None, Some(&affinity)), "a driver without topology reaches everything");
+        assert_eq!(reaches(Some(&here), None, Some(&affinity)), expected, "{terms}");
+        assert!(reaches(None, None, Some(&affinity)), "a driver without topology reaches everything");
     }
-    assert!(reaches(Some(&here), None));
-    assert!(reaches(Some(&here), Some(&NodeAffinity::default())));
+    assert!(reaches(Some(&here), None, None));
+    assert!(reaches(Some(&here), None, Some(&NodeAffinity::default())));
+}
+
+/// Volumes of a plugin have the plugin's labels in their affinity, and the driver says where the node is in its own keys.
+#[tokio::test(start_paused = true)]
+async fn m6_a_volume_of_a_plugin_is_deleted_by_the_nodes_that_reach_it() {
+    let labels = |zone: &str, generation: &str| {
+        json!([
+            { "key": format!("{generation}/zone"), "operator": "In", "values": [zone] },
+            { "key": format!("{generation}/region"), "operator": "In", "values": ["eu-west-1"] },
+        ])
+    };
+    let (present, deprecated) = ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io");
+    let cases = [
+        (labels("foo", present), true),
+        (labels("foo", deprecated), true),
+        (labels("bar", present), false),
+        (labels("bar", deprecated), false),
+        (json!([{ "key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": ["foo"] }]), true),
+    ];
+    for (expressions, deleted) in cases {
+        let configure = |settings: &mut crate::settings::Settings| {
+            let place = [("topology.ebs.csi.aws.com/zone", "foo")].into_iter().collect();
+            settings.node = Some(NodeFlags { place: Some(place), ..node("foo") });
+        };
+        let scene = Scene::configured(configure, |driver| driver.name = "ebs.csi.aws.com".to_owned(), |_| ()).await;
+        let of_the_plugin = json!({
+            "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": "kubernetes.io/aws-ebs" } },
+            "spec": {
+                "csi": null,
+                "awsElasticBlockStore": { "volumeID": "vol-1" },
+                "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": expressions }] } },
+            },
+        });
+        scene.add_volume(with(volume("pv", "h", "Released", "Delete"), &of_the_plugin));
+        scene.pass(Duration::from_mins(20)).await;
+        assert_eq!(scene.count(Rpc::DeleteVolume), usize::from(deleted), "{expressions}");
+    }
 }
