@@ -46,6 +46,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
+use crate::random::fraction;
 use crate::records::{CapacityProjection, CapacityRecord};
 use crate::term::Process;
 use crate::term_context::TermContext;
@@ -224,7 +225,7 @@ async fn follow_topology(term: &Arc<TermContext>, capacity: &Arc<Capacity>, drai
 /// node, are apart.
 async fn poll(capacity: &Capacity) {
     let interval = capacity.process.flags.poll_interval;
-    let mut next = Instant::now() + interval.mul_f64(0.5 + random() / 2.0);
+    let mut next = Instant::now() + interval.mul_f64(0.5 + fraction() / 2.0);
     loop {
         sleep_until(next).await;
         next += interval;
@@ -248,10 +249,4 @@ async fn refresh_classes(capacity: &Capacity) {
             }
         }
     }
-}
-
-/// A number in `0.0..1.0`.
-fn random() -> f64 {
-    let bits = uuid::Uuid::new_v4().as_u128() & u128::from(u32::MAX);
-    f64::from(u32::try_from(bits).unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
 }

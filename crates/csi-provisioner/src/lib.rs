@@ -44,6 +44,7 @@ mod migration;
 mod new_connections;
 mod node_deployment;
 mod persistent_volume;
+mod random;
 mod records;
 mod run;
 mod save_volume;

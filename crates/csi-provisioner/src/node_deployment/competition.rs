@@ -10,8 +10,8 @@ use controller_runtime::Backoff;
 use parking_lot::Mutex;
 use storage_kube::names::ClaimUid;
 use tokio::time::Instant;
-use uuid::Uuid;
 
+use crate::random::fraction;
 use crate::settings::NodeFlags;
 
 /// When an attempt may go on.
@@ -54,7 +54,7 @@ impl Competition {
         let mut claims = self.claims.lock();
         let attempts = claims.entry(claim.clone()).or_default();
         let until = *attempts.until.get_or_insert_with(|| {
-            let wait = delay(node, attempts.begun, random());
+            let wait = delay(node, attempts.begun, fraction());
             attempts.begun = attempts.begun.saturating_add(1);
             now + others + wait
         });
@@ -84,10 +84,4 @@ impl Competition {
 pub(crate) fn delay(node: &NodeFlags, failures: u32, random: f64) -> Duration {
     let backoff = Backoff { base: node.base_delay, max: node.max_delay };
     backoff.delay(failures).saturating_sub(node.base_delay.mul_f64(random))
-}
-
-/// `0.0..1.0`, another one in each process and at each call.
-fn random() -> f64 {
-    let bits = u32::try_from(Uuid::new_v4().as_u128() & u128::from(u32::MAX)).unwrap_or(0);
-    f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }

@@ -11,21 +11,30 @@ use kube::{Api, Error};
 use storage_kube::finalizers;
 use storage_kube::names::{Namespace, SnapshotName};
 use storage_kube::wire::VolumeSnapshot;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::sweep_one;
 use crate::data_source::SourceKey;
+use crate::random::fraction;
 use crate::term_context::TermContext;
 
 /// Snapshots per page.
 const PAGE: u32 = 250;
 
-/// Looks through all snapshots, at once and then each `period`, until `drain`.
+/// With `--node-deployment` each process sweeps once in so many periods, at a time of its own: a thousand nodes must not read all
+/// snapshots all the time.
+const PERIODS_OF_A_NODE: u32 = 12;
+
+/// Looks through all snapshots until `drain`: at once and then each `period`, or with `--node-deployment` within the first period and
+/// then each twelve.
 pub(crate) async fn run(term: Arc<TermContext>, period: Duration, drain: CancellationToken) {
     let sweeps = async {
-        let mut due = interval(period);
+        let mut due = match &term.settings.node {
+            None => interval(period),
+            Some(_) => interval_at(Instant::now() + period.mul_f64(fraction()), period * PERIODS_OF_A_NODE),
+        };
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The last failure that was told.
         let mut told = None;

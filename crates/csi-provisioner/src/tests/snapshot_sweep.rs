@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use storage_kube::wire::{VolumeSnapshot, VolumeSnapshotContent};
 use tonic::Code;
 
+use super::node_deployment::node;
 use super::objects::{class, with};
 use super::scene::{PATIENCE, Scene, flags};
 use super::source_objects::{RESTORING, add_snapshot, add_snapshot_named, fills, restore, snapshot_finalizers};
@@ -193,4 +194,28 @@ async fn a_snapshot_of_an_interrupted_restore_is_released_after_its_final_answer
     scene.api.until("the release", PATIENCE, |api| (!is_protected(api, "monday")).then_some(())).await;
     scene.pass(Duration::from_hours(1)).await;
     assert!(!is_protected(&scene.api, "monday"), "nor can it be put on again");
+}
+
+/// A thousand nodes begin together.
+#[tokio::test(start_paused = true)]
+async fn m5_the_processes_of_nodes_sweep_seldom_and_each_at_a_time_of_its_own() {
+    let period = Duration::from_mins(5);
+    let mut at_once = 0;
+    for _ in 0..8 {
+        let configure = |settings: &mut crate::settings::Settings| {
+            settings.node = Some(node("foo"));
+            settings.flags.snapshot_sweep = Some(period);
+        };
+        let scene = Scene::configured(configure, fills, |api| add_snapshot(api, &protected(), &json!({}))).await;
+        scene.pass(Duration::from_millis(10)).await;
+        at_once += lists(&scene);
+        scene.pass(period).await;
+        assert_eq!(lists(&scene), 1, "within the first period");
+        assert!(!is_protected(&scene.api, "monday"));
+        scene.pass(10 * period).await;
+        assert_eq!(lists(&scene), 1);
+        scene.pass(2 * period).await;
+        assert_eq!(lists(&scene), 2);
+    }
+    assert!(at_once < 4, "{at_once} of 8 at the start");
 }
