@@ -22,6 +22,7 @@ pub(crate) mod decision;
 pub(crate) mod desired;
 pub(crate) mod error;
 pub(crate) mod item;
+mod left_behind;
 pub(crate) mod managed_by;
 pub(crate) mod metrics;
 pub(crate) mod own_writes;
@@ -207,7 +208,14 @@ async fn publish(term: &Arc<TermContext>, capacity: &Arc<Capacity>, drain: &Canc
         follow_topology(term, capacity, drain),
         poll(capacity),
         refresh_classes(capacity),
+        left_behind(term, capacity),
     );
+}
+
+async fn left_behind(term: &TermContext, capacity: &Capacity) {
+    if term.settings.node.is_some() {
+        left_behind::delete_seldom(capacity, &term.api).await;
+    }
 }
 
 async fn follow_topology(term: &Arc<TermContext>, capacity: &Arc<Capacity>, drain: &CancellationToken) {

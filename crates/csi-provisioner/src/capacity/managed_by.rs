@@ -32,6 +32,22 @@ impl ManagedBy {
         [(DRIVER_NAME, &self.driver), (MANAGED_BY, &self.provisioner)]
     }
 
+    /// Its name, as the label has it.
+    pub(crate) fn provisioner(&self) -> &str {
+        &self.provisioner
+    }
+
+    /// Selects the objects of all provisioners of the driver.
+    pub(crate) fn selector_of_driver(&self) -> String {
+        format!("{DRIVER_NAME}={},{MANAGED_BY}", self.driver)
+    }
+
+    /// The name of the provisioner of another node, whose these labels are.
+    pub(crate) fn other_node<'l>(&self, labels: &'l BTreeMap<String, String>) -> Option<&'l str> {
+        let by = labels.get(MANAGED_BY).filter(|by| **by != self.provisioner)?;
+        by.strip_prefix(PROVISIONER)?.starts_with('-').then_some(by)
+    }
+
     /// Selects its objects.
     pub(crate) fn selector(&self) -> String {
         let [(driver, name), (by, provisioner)] = self.labels();

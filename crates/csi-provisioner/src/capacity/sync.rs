@@ -155,7 +155,7 @@ fn finish(
 }
 
 async fn delete(capacity: &Capacity, item: &Item, object: &CapacityRecord) -> Result<(), CapacityError> {
-    let deleted = capacity.writer.delete(object).await;
+    let deleted = capacity.writer.delete(&object.name, &object.uid).await;
     deleted.map_err(|source| CapacityError::Delete { name: object.name.clone(), source: Box::new(source) })?;
     info!(%item, object = %object.name, "CSIStorageCapacity deleted: it is not wanted any more, or there is an older one");
     Ok(())

@@ -13,6 +13,7 @@ use kube::core::Request;
 use kube::{Error, api::GetParams};
 use serde_json::Value;
 use storage_kube::names::CapacityName;
+use storage_kube::uid::Uid;
 use storage_kube::wire::CsiStorageCapacity;
 use tracing::warn;
 
@@ -100,16 +101,16 @@ impl Writer {
     }
 
     /// Deletes exactly this object; one that is gone, or that was made anew under the name, is no error.
-    pub(crate) async fn delete(&self, object: &CapacityRecord) -> Result<(), Error> {
-        let preconditions = Preconditions { uid: Some(object.uid.to_string()), resource_version: None };
+    pub(crate) async fn delete(&self, name: &CapacityName, uid: &Uid) -> Result<(), Error> {
+        let preconditions = Preconditions { uid: Some(uid.to_string()), resource_version: None };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        let request = self.request().delete(object.name.as_str(), &parameters).map_err(Error::BuildRequest)?;
+        let request = self.request().delete(name.as_str(), &parameters).map_err(Error::BuildRequest)?;
         match self.api.request_text(request).await {
             Ok(_) => Ok(()),
             Err(Error::Api(status)) if status.code == 404 => Ok(()),
             // Another UID, or the refusal of an admission webhook.
-            Err(Error::Api(status)) if status.code == 409 => match self.get(&object.name).await? {
-                Some(live) if live.uid == object.uid => Err(Error::Api(status)),
+            Err(Error::Api(status)) if status.code == 409 => match self.get(name).await? {
+                Some(live) if live.uid == *uid => Err(Error::Api(status)),
                 Some(_) | None => Ok(()),
             },
             Err(error) => Err(error),

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use csi_proto::csi::v1::GetCapacityRequest;
-use fake_apiserver::{Matcher, Reaction, Status};
+use fake_apiserver::{FakeApiServer, Matcher, Reaction, Status};
 use fake_driver::{Rpc, Step};
 use k8s_openapi::api::storage::v1::CSIStorageCapacity;
-use serde_json::json;
+use serde_json::{Value, json};
 use storage_kube::names::NodeName;
 use tokio::time::Instant;
 use tonic::Code;
@@ -14,8 +14,8 @@ use tonic::Code;
 use super::super::objects::{class, with};
 use super::super::scene::Scene;
 use super::pool::{
-    GIB, NAMESPACE, POLL, Pool, add_class, add_object, add_pod, add_zone, all, flags, gauges, late, object, owner,
-    scene, told, until,
+    GIB, NAMESPACE, POLL, Pool, add_class, add_node, add_object, add_pod, add_zone, all, flags, gauges, late, object,
+    owner, scene, told, until,
 };
 use crate::settings::NodeFlags;
 
@@ -241,11 +241,9 @@ async fn a_watch_that_is_refused_holds_up_no_volume() {
     scene.volume(&format!("pvc-{uid}")).await;
 }
 
-/// The provisioner of one node has one segment, and objects that bear the node's name.
-#[tokio::test(start_paused = true)]
-async fn a_provisioner_of_one_node_knows_one_segment_and_its_own_objects() {
-    let pool = Pool::default();
-    let scene = Scene::arranged(
+/// A scene of the provisioner of the node n1.
+async fn of_node(pool: &Pool, prepare: impl FnOnce(&FakeApiServer)) -> Scene {
+    Scene::arranged(
         |settings| {
             settings.capacity = Some(flags());
             settings.node = Some(NodeFlags {
@@ -260,10 +258,60 @@ async fn a_provisioner_of_one_node_knows_one_segment_and_its_own_objects() {
             add_pod(api);
             pool.serve(driver);
             add_class(api, late("fast", 1));
-            add_zone(api, "z1");
-            add_object(api, object("central", "fast", "z9", "1Gi"));
+            prepare(api);
         },
     )
+    .await
+}
+
+fn of_the_node(name: &str) -> Value {
+    let by = json!({ "csi.storage.k8s.io/managed-by": format!("external-provisioner-{name}") });
+    with(object(name, "fast", name, "1Gi"), &json!({ "metadata": { "labels": by } }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_objects_of_a_node_that_is_gone_are_deleted_by_another_node() {
+    let pool = Pool::default();
+    let another_driver = json!({ "metadata": { "labels": { "csi.storage.k8s.io/drivername": "another" } } });
+    let scene = of_node(&pool, |api| {
+        for node in ["n1", "there"] {
+            add_node(api, node, &json!({}));
+        }
+        for node in ["there", "gone"] {
+            add_object(api, of_the_node(node));
+        }
+        add_object(api, with(of_the_node("of-another-driver"), &another_driver));
+        add_object(api, object("of-the-cluster", "fast", "z9", "1Gi"));
+    })
+    .await;
+    let others = ["fast of-another-driver 1Gi", "fast there 1Gi", "fast z9 1Gi"];
+    until(&scene, &["fast gone 1Gi", "fast n1 1Gi", others[0], others[1], others[2]]).await;
+    scene.pass(Duration::from_hours(1)).await;
+    until(&scene, &["fast n1 1Gi", others[0], others[1], others[2]]).await;
+    scene.pass(Duration::from_hours(2)).await;
+    assert_eq!(scene.writes(), ["create csistoragecapacities", "delete csistoragecapacities"]);
+    assert_eq!(scene.api.requests_of(&Matcher::of("list", "nodes")).len(), 3, "once an hour");
+}
+
+#[tokio::test(start_paused = true)]
+async fn m2_nothing_is_deleted_where_nodes_may_not_be_listed() {
+    let scene = of_node(&Pool::default(), |api| {
+        add_object(api, of_the_node("gone"));
+        api.react(Matcher::of("list", "nodes"), Reaction::Refuse(Status::forbidden("nodes")));
+    })
+    .await;
+    scene.pass(Duration::from_hours(2)).await;
+    assert_eq!(told(&scene.api), ["fast gone 1Gi", "fast n1 1Gi"]);
+}
+
+/// The provisioner of one node has one segment, and objects that bear the node's name.
+#[tokio::test(start_paused = true)]
+async fn a_provisioner_of_one_node_knows_one_segment_and_its_own_objects() {
+    let pool = Pool::default();
+    let scene = of_node(&pool, |api| {
+        add_zone(api, "z1");
+        add_object(api, object("central", "fast", "z9", "1Gi"));
+    })
     .await;
     until(&scene, &["fast n1 1Gi", "fast z9 1Gi"]).await;
     let [created] = &scene.api.requests_of(&Matcher::of("create", "csistoragecapacities"))[..] else {
