@@ -155,10 +155,9 @@ impl ProvisionerArgs {
                 strict_topology: self.strict_topology,
                 immediate_topology: self.immediate_topology,
                 prevent_mode_conversion: self.prevent_volume_mode_conversion,
-                cloning_protection_threads: at_least_one(
-                    "--cloning-protection-threads",
-                    self.cloning_protection_threads,
-                )?,
+                // 0 starts the Go provisioner, and leaves all sources of clones protected for ever: one is enough.
+                cloning_protection_threads: usize::try_from(self.cloning_protection_threads.max(1))
+                    .unwrap_or(usize::MAX),
                 snapshot_sweep: self.snapshot_orphan_sweep_interval.positive(),
                 cross_namespace_gate: gates.enabled("CrossNamespaceVolumeDataSource"),
                 topology_gate: gates.enabled("Topology"),

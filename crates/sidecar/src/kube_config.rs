@@ -64,6 +64,12 @@ fn in_cluster(env: EnvLookup<'_>) -> Result<Config, Exit> {
             return Err(Exit::fatal(format!("cannot find the API server: {name} is not set; {CURE}")));
         }
     }
+    if let Some(port) = env("KUBERNETES_SERVICE_PORT").filter(|port| port.parse::<u16>().is_err()) {
+        return Err(Exit::fatal(format!(
+            "cannot find the API server: KUBERNETES_SERVICE_PORT is {port:?} and no port; a Service named kubernetes-service \
+             sets it so: rename the Service, or set enableServiceLinks of the pod to false"
+        )));
+    }
     Config::incluster().map_err(|error| Exit::fatal(format!("cannot use the pod's service account: {error}; {CURE}")))
 }
 
@@ -150,6 +156,18 @@ users: [{name: u, user: {token: t}}]
         let host_only = |name: &str| (name == "KUBERNETES_SERVICE_HOST").then(|| "10.0.0.1".to_owned());
         let exit = load(&Source::default(), &host_only).unwrap_err();
         assert!(exit.message.contains("KUBERNETES_SERVICE_PORT"), "{exit}");
+    }
+
+    #[test]
+    fn o7_a_port_that_a_service_has_set_is_named() {
+        let env = |name: &str| {
+            let port = "tcp://10.1.2.3:80".to_owned();
+            (name == "KUBERNETES_SERVICE_PORT").then_some(port).or_else(|| Some("10.0.0.1".to_owned()))
+        };
+        let exit = load(&Source::default(), &env).unwrap_err();
+        assert_eq!(exit.code, 255);
+        assert!(exit.message.contains("KUBERNETES_SERVICE_PORT is \"tcp://10.1.2.3:80\""), "{exit}");
+        assert!(exit.message.contains("enableServiceLinks"), "{exit}");
     }
 
     #[test]

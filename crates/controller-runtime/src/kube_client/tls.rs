@@ -15,7 +15,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, DigitallySignedStruct, InconsistentKeys, RootCertStore, SignatureScheme};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
@@ -146,7 +147,7 @@ impl Tls {
     ) -> Result<Arc<ClientConfig>, ClientError> {
         let authorities = match &self.authorities {
             Authorities::Given(given) => given.clone(),
-            Authorities::File(path) => certificates(&read(path)?)?,
+            Authorities::File(path) => usable(&read(path)?),
             Authorities::System => rustls_native_certs::load_native_certs().certs,
             Authorities::None => Vec::new(),
         };
@@ -168,21 +169,42 @@ impl Tls {
             let provider = builder.crypto_provider().clone();
             builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         } else {
-            let mut store = RootCertStore::empty();
-            for authority in &material.authorities {
-                match (&self.authorities, store.add(authority.clone())) {
-                    (Authorities::System, _) | (_, Ok(())) => {}
-                    (_, Err(error)) => return Err(unusable(error)),
-                }
-            }
-            builder.with_root_certificates(store)
+            builder.with_root_certificates(self.roots(&material.authorities)?)
         };
         let mut config = match &material.identity {
-            Some((chain, key)) => builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(unusable)?,
+            Some((chain, key)) => {
+                let key = builder.crypto_provider().key_provider.load_private_key(key.clone_key()).map_err(unusable)?;
+                builder.with_client_cert_resolver(shown(CertifiedKey::new(chain.clone(), key)).map_err(unusable)?)
+            }
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         Ok(config)
+    }
+
+    /// What can be used of a bundle, as client-go does; a bundle without any is one that is being written.
+    fn roots(&self, authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, ClientError> {
+        let mut store = RootCertStore::empty();
+        let of_the_system = matches!(self.authorities, Authorities::System);
+        for authority in authorities {
+            if let Err(error) = store.add(authority.clone())
+                && !of_the_system
+            {
+                tracing::warn!(%error, "A certificate authority of the API server cannot be used and is left out");
+            }
+        }
+        if store.is_empty() && !of_the_system {
+            return Err(ClientError::Certificate("there is no certificate authority that can be used".to_owned()));
+        }
+        Ok(store)
+    }
+}
+
+/// What the server is shown. A certificate that rustls cannot read, as one of X.509 version 1, is for the server to judge.
+fn shown(identity: CertifiedKey) -> Result<Arc<SingleCertAndKey>, rustls::Error> {
+    match identity.keys_match() {
+        Err(error @ rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(error),
+        Ok(()) | Err(_) => Ok(Arc::new(SingleCertAndKey::from(identity))),
     }
 }
 
@@ -219,6 +241,15 @@ pub(super) fn pair(
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|error| ClientError::Certificate(format!("the client key is no key in PEM: {error}")))?;
     Ok((certificates(certificate)?, key))
+}
+
+/// The certificates of a bundle without what is none.
+fn usable(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+    let found = CertificateDer::pem_slice_iter(pem).filter_map(|one| {
+        one.inspect_err(|error| tracing::warn!(%error, "A part of the bundle of certificate authorities is left out"))
+            .ok()
+    });
+    found.collect()
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ClientError> {

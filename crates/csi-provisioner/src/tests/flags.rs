@@ -121,6 +121,12 @@ fn bad_input_has_the_exit_code_of_the_go_provisioner_and_names_the_flag() {
 }
 
 #[test]
+fn o9_no_threads_for_the_protection_of_sources_are_one() {
+    let config = config(&["--cloning-protection-threads=0"]).unwrap();
+    assert_eq!(config.provisioning.cloning_protection_threads, 1);
+}
+
+#[test]
 fn every_flag_of_the_go_provisioner_is_known() {
     let flags = [
         "master",

@@ -165,3 +165,68 @@ async fn an_authority_file_is_read_again_each_minute() {
     minute().await;
     assert!(Arc::ptr_eq(&second, &tls.config().await.unwrap()), "the last good one");
 }
+
+/// A file that is being written is empty for a moment.
+#[tokio::test(start_paused = true)]
+async fn o4_an_empty_authority_file_is_an_error_and_replaces_nothing() {
+    provider();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ca.crt");
+    let mut config = kube::Config::new("https://k:1".parse().unwrap());
+    config.root_cert_file = Some(path.clone());
+    for nothing in ["", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", "no PEM\n"] {
+        fs::write(&path, nothing).unwrap();
+        let error = Tls::of(&config, Arc::new(Credentials::None)).err().unwrap().to_string();
+        assert!(error.contains("no certificate authority"), "{error}");
+        fs::write(&path, authority().pem()).unwrap();
+        let tls = Tls::of(&config, Arc::new(Credentials::None)).unwrap();
+        let good = tls.config().await.unwrap();
+        fs::write(&path, nothing).unwrap();
+        tokio::time::advance(BELIEVED).await;
+        assert!(Arc::ptr_eq(&good, &tls.config().await.unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn o4_what_cannot_be_used_of_a_bundle_is_left_out() {
+    provider();
+    let good = authority();
+    let url = serve(&good, "127.0.0.1");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ca.crt");
+    let bad = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+    fs::write(&path, format!("{bad}{}{bad}", good.pem())).unwrap();
+    let mut config = kube::Config::new(url);
+    config.root_cert_file = Some(path);
+    ask(&config).await.unwrap();
+}
+
+/// As `openssl x509 -req` makes it without extensions.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----\n\
+MIIBIDCBxwIURVmi96htUXqZvvNtucYlFmXQUnQwCgYIKoZIzj0EAwIwEjEQMA4G\n\
+A1UEAwwHc29tZW9uZTAgFw0yNjEyMDExMjM2NDBaGA8yMTI2MTEwNzEyMzY0MFow\n\
+EjEQMA4GA1UEAwwHc29tZW9uZTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABDqA\n\
+671dajY/aqn/SN8rEHjaV4iUtqcNOOjRU94BcPO7ZQFdw4D5SYV+B4sxgLi2Ar8S\n\
+mLaX+zWKZuj9N7bYdXkwCgYIKoZIzj0EAwIDSAAwRQIhALYfj/XpdbnoaRnIb2OE\n\
+ZuGJgJZclHwBMye6tCPNKHCfAiBY0Q1Mqo4SnfQKCXbNym0z7fpxlGOrrPLenBdx\n\
+1LK15w==\n\
+-----END CERTIFICATE-----\n";
+
+#[test]
+fn o5_a_client_certificate_of_x509_version_1_is_shown_and_one_of_another_key_refused() {
+    provider();
+    let authority = authority();
+    let (certificate, key) = issue(&authority, "someone");
+    let (another, _) = issue(&authority, "someone");
+    let made = |certificate: &str| {
+        let mut config = trusting(&"https://k:1".parse().unwrap(), &authority);
+        let data = |pem: &str| BASE64_STANDARD.encode(pem);
+        let user = json!({ "client-certificate-data": data(certificate), "client-key-data": data(&key) });
+        config.auth_info = serde_json::from_value(user).unwrap();
+        Tls::of(&config, Arc::new(Credentials::None)).map(drop)
+    };
+    made(&certificate).unwrap();
+    made(VERSION_1).unwrap();
+    assert!(made(&another).unwrap_err().to_string().contains("KeyMismatch"));
+}
