@@ -57,6 +57,23 @@ pub(crate) enum Step {
     Nothing,
 }
 
+/// What a second answer says of the topology under the same keys; `None` where it says the same, or something else has changed.
+///
+/// CSINode has the keys alone, and the values are labels of the Node. Kubelet refuses a driver that answers another value than a
+/// label has (`nodeinfomanager.updateTopologyLabels`), and by then it has forgotten the driver: to register anew would take the driver
+/// from the node until somebody changes the label.
+pub(crate) fn other_values(registered: &Node, answered: &Node) -> Option<String> {
+    let (Node::Facts { id, topology }, Node::Facts { id: new_id, topology: new }) = (registered, answered) else {
+        return None;
+    };
+    if id != new_id || !topology.keys().eq(new.keys()) {
+        return None;
+    }
+    let changed = topology.iter().zip(new.values()).filter(|((_, was), is)| was != is);
+    let changed: Vec<_> = changed.map(|((key, was), is)| format!("{key} was {was:?}, is {is:?}")).collect();
+    (!changed.is_empty()).then(|| changed.join("; "))
+}
+
 /// Compares an answer with what is registered. A question without answer changes nothing: taking the socket away makes kubelet drop
 /// the driver from CSINode.
 pub(crate) fn step(registered: Option<&DriverIdentity>, answered: &DriverIdentity) -> Step {
@@ -74,8 +91,9 @@ pub(crate) fn step(registered: Option<&DriverIdentity>, answered: &DriverIdentit
         (Node::Facts { id: was, .. }, Node::Facts { id: is, .. }) if was != is => {
             anew(format!("the node id was {was:?}, is {is:?}"))
         }
-        (Node::Facts { topology: was, .. }, Node::Facts { topology: is, .. }) if was != is => {
-            anew(format!("the topology was {was:?}, is {is:?}"))
+        (Node::Facts { topology: was, .. }, Node::Facts { topology: is, .. }) if !was.keys().eq(is.keys()) => {
+            let keys = |topology: &BTreeMap<String, String>| topology.keys().cloned().collect::<Vec<_>>().join(", ");
+            anew(format!("the topology keys were {}, are {}", keys(was), keys(is)))
         }
         (Node::NoFacts, Node::Facts { .. }) => anew("the driver has a node service, and had none".to_owned()),
         (Node::Facts { .. }, Node::NoFacts) => anew("the driver has no node service any more".to_owned()),
@@ -113,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_only_another_name_node_id_or_topology_is_registered_anew() {
+    fn f1_only_another_name_node_id_or_set_of_topology_keys_is_registered_anew() {
         let table = [
             (facts("n1", "a"), driver("d", facts("n1", "a")), Step::Nothing),
             (facts("n1", "a"), driver("d", Node::NotAsked), Step::Nothing),
@@ -122,10 +140,11 @@ mod tests {
             (facts("n1", "a"), driver("e", facts("n1", "a")), anew("the name was d, is e")),
             (facts("n1", "a"), driver("e", Node::Unknown), anew("the name was d, is e")),
             (facts("n1", "a"), driver("d", facts("n2", "a")), anew("the node id was \"n1\", is \"n2\"")),
+            (facts("n1", "a"), driver("d", facts("n1", "b")), Step::Nothing),
             (
                 facts("n1", "a"),
-                driver("d", facts("n1", "b")),
-                anew("the topology was {\"zone\": \"a\"}, is {\"zone\": \"b\"}"),
+                driver("d", Node::Facts { id: "n1".to_owned(), topology: BTreeMap::new() }),
+                anew("the topology keys were zone, are "),
             ),
             (Node::NoFacts, driver("d", Node::NoFacts), Step::Nothing),
             (Node::NoFacts, driver("d", facts("n1", "a")), anew("the driver has a node service, and had none")),
@@ -134,10 +153,21 @@ mod tests {
             (Node::Unknown, driver("d", Node::NoFacts), Step::Learn),
             (Node::Unknown, driver("d", Node::Unknown), Step::Nothing),
         ];
-        assert_eq!(table.len(), 14);
+        assert_eq!(table.len(), 15);
         for (registered, answered, want) in table {
             let registered = driver("d", registered);
             assert_eq!(step(Some(&registered), &answered), want, "{registered:?} then {answered:?}");
+        }
+    }
+
+    #[test]
+    fn o10_another_value_under_the_same_keys_is_told_with_both() {
+        let told = |was: &Node, is: &Node| other_values(was, is).unwrap_or_default();
+        assert_eq!(told(&facts("n1", "a"), &facts("n1", "b")), "zone was \"a\", is \"b\"");
+        assert_eq!(told(&facts("n1", "a"), &facts("n1", "")), "zone was \"a\", is \"\"");
+        let without = Node::Facts { id: "n1".to_owned(), topology: BTreeMap::new() };
+        for other in [facts("n1", "a"), facts("n2", "b"), without, Node::NoFacts, Node::Unknown] {
+            assert_eq!(told(&facts("n1", "a"), &other), "", "{other:?}");
         }
     }
 }

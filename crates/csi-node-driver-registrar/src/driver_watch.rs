@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use crate::driver_identity::{DriverIdentity, Node};
+use crate::driver_identity::{DriverIdentity, Node, other_values};
 use crate::error::Error;
 
 /// How often the path is looked at while a connection is up: a driver may have a new socket while its old process lives on.
@@ -20,6 +20,9 @@ const FILE_INTERVAL: Duration = Duration::from_secs(5);
 const ASK_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 /// The longest a `NodeGetInfo` may take, which is as long as kubelet itself waits for it.
 const LONGEST_NODE_INFO: Duration = Duration::from_mins(2);
+
+/// For a node that has indeed moved.
+const CURE: &str = "correct the driver, or drain the node, take the label off the Node and restart the registrar";
 
 /// The questions and where the answers go.
 pub(crate) struct DriverWatch {
@@ -43,6 +46,8 @@ impl DriverWatch {
         let waiting = Waiting::new();
         // Connections without a single answer: a driver that accepts and dies is not dialled without pause.
         let mut in_vain = 0_u32;
+        // The last answers that were told.
+        let mut told = None;
         loop {
             let session = tokio::select! {
                 biased;
@@ -53,7 +58,7 @@ impl DriverWatch {
             tokio::select! {
                 biased;
                 () = gone(&session) => {}
-                never = self.ask(&session, &waiting, &mut in_vain) => match never? {},
+                never = self.ask(&session, &waiting, &mut in_vain, &mut told) => match never? {},
             }
             // One that never answers is told of every ten seconds, not at each connection.
             if in_vain == 0 {
@@ -77,8 +82,14 @@ impl DriverWatch {
         }
     }
 
-    /// Name, then node facts, then nothing more on this connection.
-    async fn ask(&self, session: &Session, waiting: &Waiting, in_vain: &mut u32) -> Result<Infallible, Error> {
+    /// Name, then node facts, then nothing more on this connection. Facts that kubelet would refuse are not told, and asked for again.
+    async fn ask(
+        &self,
+        session: &Session,
+        waiting: &Waiting,
+        in_vain: &mut u32,
+        told: &mut Option<DriverIdentity>,
+    ) -> Result<Infallible, Error> {
         let name = tokio::select! {
             biased;
             name = self.name(session, waiting) => name?,
@@ -89,10 +100,21 @@ impl DriverWatch {
         let mut failures = 0;
         loop {
             let node = self.node(session, failures).await;
-            let known = node != Node::Unknown;
-            self.tell(&name, node);
-            if known {
-                return std::future::pending().await;
+            let registered = told.as_ref().filter(|told| told.name == name);
+            if let Some(change) = registered.and_then(|told| other_values(&told.node, &node)) {
+                warn!(
+                    change,
+                    cure = CURE,
+                    driver = name,
+                    "The CSI driver answers another topology value and is asked again"
+                );
+            } else {
+                let known = node != Node::Unknown;
+                self.tell(&name, node.clone());
+                if known {
+                    *told = Some(DriverIdentity { name, node });
+                    return std::future::pending().await;
+                }
             }
             sleep(pause_after(failures)).await;
             failures = failures.saturating_add(1);

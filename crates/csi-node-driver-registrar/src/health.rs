@@ -34,6 +34,8 @@ pub(crate) struct Registered {
     pub(crate) path: PathBuf,
     /// The driver's name.
     pub(crate) driver: String,
+    /// Why kubelet refuses the driver; `None` when it does not, or has said nothing yet.
+    pub(crate) refusal: Option<String>,
 }
 
 /// What is served over HTTP.
@@ -66,7 +68,10 @@ impl Health {
 
     async fn health(&self) -> Answer {
         let registered = self.registered.borrow().clone();
-        let Some(Registered { path, driver }) = registered else { return not_there() };
+        // A driver that is late is no reason to restart this container.
+        let Some(Registered { path, driver, refusal }) = registered else {
+            return plain(StatusCode::OK, "ok: waiting for the CSI driver");
+        };
         let broken = |text| plain(StatusCode::INTERNAL_SERVER_ERROR, text);
         match look(&path) {
             Err(error) => return broken(format!("failed to stat the socket {}: {error}", path.display())),
@@ -81,7 +86,10 @@ impl Health {
             Err(_) => broken(no_info("code = DeadlineExceeded desc = context deadline exceeded")),
             Ok(Err(text)) => broken(text),
             Ok(Ok(name)) if name != driver => broken(format!("invalid driver name {name}")),
-            Ok(Ok(_)) => plain(StatusCode::OK, "ok"),
+            Ok(Ok(_)) => match refusal {
+                Some(reason) => broken(format!("kubelet refuses the driver: {reason}")),
+                None => plain(StatusCode::OK, "ok"),
+            },
         }
     }
 

@@ -156,7 +156,10 @@ impl Registrar {
         let socket = RegistrationSocket::take(path)?;
         self.sockets += 1;
         self.registration.socket_appeared(Instant::now());
-        self.registered.send_replace(Some(Registered { path: path.to_owned(), driver: driver.to_owned() }));
+        // A new socket does not undo a refusal: kubelet has to accept the driver.
+        let refusal =
+            self.registered.borrow().as_ref().filter(|one| one.driver == driver).and_then(|one| one.refusal.clone());
+        self.registered.send_replace(Some(Registered { path: path.to_owned(), driver: driver.to_owned(), refusal }));
         info!(path = %path.display(), driver, "Registration socket is there for kubelet");
         self.place = Place::Ours(socket);
         Ok(())
@@ -173,16 +176,29 @@ impl Registrar {
         if note.socket != self.sockets {
             return;
         }
-        match note.said {
+        match &note.said {
             Said::Asked => self.registration.asked(Instant::now()),
-            Said::Accepted => self.registration.accepted(),
-            Said::Refused => {
+            Said::Accepted => {
+                self.registration.accepted();
+                self.set_refusal(None);
+            }
+            Said::Refused(reason) => {
+                self.set_refusal(Some(reason.clone()));
                 self.registration.refused(Instant::now());
                 if let Some((at, _)) = self.registration.due() {
                     info!(pause = ?at.saturating_duration_since(Instant::now()), "Registering again after a pause");
                 }
             }
         }
+    }
+
+    /// What the health check says of kubelet.
+    fn set_refusal(&self, refusal: Option<String>) {
+        self.registered.send_modify(|registered| {
+            if let Some(registered) = registered {
+                registered.refusal = refusal;
+            }
+        });
     }
 
     /// Makes the socket again for kubelet to look at.

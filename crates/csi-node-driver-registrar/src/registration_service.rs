@@ -29,8 +29,8 @@ pub(crate) enum Said {
     Asked,
     /// `NotifyRegistrationStatus` with success.
     Accepted,
-    /// `NotifyRegistrationStatus` without; the reason is in the log.
-    Refused,
+    /// `NotifyRegistrationStatus` without, and kubelet's reason.
+    Refused(String),
 }
 
 /// The answers on one connection. Cheap to clone: one a connection.
@@ -79,7 +79,7 @@ impl Registration for RegistrationService {
         } else {
             let hint = "see that --kubelet-registration-path is the driver's socket on the host";
             error!(error = reason, driver = self.driver, endpoint = self.endpoint, hint, "Kubelet refuses the driver");
-            self.note(Said::Refused).await;
+            self.note(Said::Refused(reason)).await;
         }
         Ok(Response::new(RegistrationStatusResponse {}))
     }

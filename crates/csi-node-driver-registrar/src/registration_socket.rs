@@ -8,10 +8,11 @@ use std::fs::{self, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::error::Error;
@@ -82,9 +83,15 @@ pub(crate) fn look(path: &Path) -> io::Result<AtPath> {
     })
 }
 
-/// Whether the path holds a socket that nobody listens on: what a killed process leaves.
+/// Whether the path holds a socket that nobody listens on: what a killed process leaves. A process that is stopped still listens; it
+/// accepts nothing, so a connect must not wait for it.
 pub(crate) fn is_stale(path: &Path) -> bool {
-    matches!(StdStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let refused = SocketAddrUnix::new(path).and_then(|address| {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok(connect(&socket, &address) == Err(Errno::CONNREFUSED))
+    });
+    refused.unwrap_or(false)
 }
 
 /// Removes a socket that nobody listens on, so that kubelet does not run into it. Refuses what is no socket.

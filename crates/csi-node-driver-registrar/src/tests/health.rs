@@ -135,12 +135,29 @@ async fn f5_a_socket_that_refuses_or_answers_for_another_driver_is_not_healthy()
 }
 
 #[tokio::test]
-async fn before_the_driver_has_answered_there_is_no_socket() {
+async fn o14_a_registrar_that_waits_for_its_driver_is_healthy() {
     let served = Served::start(FakeDriver::stopped(), true).await;
-    assert_eq!(served.healthz().await, not_there());
+    assert_eq!(served.healthz().await, (200, "ok: waiting for the CSI driver".to_owned()));
     let (code, text) = served.request("GET", "/debug/pprof/heap").await;
     assert_eq!(code, 501);
     assert!(text.contains("Go runtime"), "{text}");
+    served.running.stop().await;
+}
+
+#[tokio::test]
+async fn o12_a_refusal_of_kubelet_is_not_healthy_until_kubelet_accepts() {
+    let served = Served::start(FakeDriver::start().await, false).await;
+    let mut kubelet = served.scene.kubelet().await;
+    let first = served.scene.socket_other_than(None).await;
+    assert_eq!(served.healthz().await, ok(), "kubelet has said nothing yet");
+    kubelet.get_info().await;
+    kubelet.notify(Some("CSINode n1 has another node id")).await;
+    let refused = (500, "kubelet refuses the driver: CSINode n1 has another node id".to_owned());
+    assert_eq!(served.healthz().await, refused);
+    served.scene.socket_other_than(Some(first)).await;
+    assert_eq!(served.healthz().await, refused, "a new socket alone is no success");
+    served.scene.kubelet().await.register().await;
+    assert_eq!(served.healthz().await, ok());
     served.running.stop().await;
 }
 

@@ -150,19 +150,45 @@ async fn f1_a_driver_that_restarts_as_it_was_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f1_a_driver_with_another_node_id_or_topology_is_registered_anew() {
+async fn f1_a_driver_with_another_node_id_or_set_of_topology_keys_is_registered_anew() {
     let scene = Scene::new().await;
     scene.driver.configure(|identity| identity.node = Some(node("n1", "a")));
     let running = scene.start();
     scene.kubelet().await.register().await;
     let mut before = inode(&scene.socket());
-    for changed in [Some(node("n2", "a")), Some(node("n2", "b")), None, Some(node("n1", "a"))] {
+    let without_keys = NodeGetInfoResponse { accessible_topology: None, ..node("n2", "a") };
+    for changed in [Some(node("n2", "a")), Some(without_keys), None, Some(node("n1", "a"))] {
         scene.driver.stop().await;
         scene.driver.configure(|identity| identity.node = changed);
         scene.driver.start_again().await;
         before = Some(scene.socket_other_than(before).await);
         scene.kubelet().await.register().await;
     }
+    running.stop().await;
+}
+
+/// Kubelet would refuse it, and have forgotten the driver by then.
+#[tokio::test(start_paused = true)]
+async fn o10_a_driver_with_another_topology_value_stays_registered_and_is_asked_again() {
+    let scene = Scene::new().await;
+    scene.driver.configure(|identity| identity.node = Some(node("n1", "a")));
+    let running = scene.start();
+    scene.kubelet().await.register().await;
+    let before = inode(&scene.socket());
+    scene.driver.wait_for_ended_calls(Rpc::NodeGetInfo, 1).await;
+    for (value, asked) in [("b", 4), ("", 7)] {
+        scene.driver.stop().await;
+        scene.driver.configure(|identity| identity.node = Some(node("n1", value)));
+        scene.driver.start_again().await;
+        scene.driver.wait_for_ended_calls(Rpc::NodeGetInfo, asked).await;
+        assert_eq!(inode(&scene.socket()), before);
+    }
+    scene.driver.configure(|identity| identity.node = Some(node("n1", "a")));
+    sleep(Duration::from_mins(2)).await;
+    let asked = scene.driver.calls_of(Rpc::NodeGetInfo).len();
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(scene.driver.calls_of(Rpc::NodeGetInfo).len(), asked, "it answers as before");
+    assert_eq!(inode(&scene.socket()), before);
     running.stop().await;
 }
 

@@ -5,9 +5,13 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
 use crate::error::Error;
-use crate::registration_socket::{AtPath, RegistrationSocket, clear_stale, look, path};
+use crate::registration_socket::{AtPath, RegistrationSocket, clear_stale, is_stale, look, path};
 
 type Prepare = fn(&Path);
 
@@ -121,4 +125,28 @@ fn the_path_is_made_of_the_drivers_name() {
         let error = path(directory, name).unwrap_err();
         assert!(matches!(error, Error::Name { .. }), "{name:?}: {error}");
     }
+}
+
+/// As by a registrar that is stopped (SIGSTOP): it listens, and its queue is full.
+#[test]
+fn o3_a_listener_that_accepts_nothing_is_not_stale_and_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d-reg.sock");
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&socket, 0).unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let client = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        match connect(&client, &SocketAddrUnix::new(&path).unwrap()) {
+            Ok(()) => waiting.push(client),
+            Err(error) => break assert_eq!(error, Errno::AGAIN),
+        }
+    }
+    let (looked, result) = std::sync::mpsc::channel();
+    let at = path.clone();
+    std::thread::spawn(move || looked.send((is_stale(&at), clear_stale(&at).is_ok())));
+    assert_eq!(result.recv_timeout(Duration::from_secs(10)).unwrap(), (false, true));
+    assert!(path.exists());
 }
