@@ -10,7 +10,8 @@
 //! 3. The volume is read live, and must be the claim's and of this driver ([`volume`]).
 //! 4. Growing ([`expand`], KEP-1790) and changing the class of attributes ([`modify`], KEP-3751): what to do is decided
 //!    without I/O, the status says so, the driver is called, the volume and the status are written ([`mod@write`]).
-//! 5. What fails is told in the status and in an event; the pace decides when to try again.
+//! 5. What fails is told in the status and in an event; the pace decides when to try again, a restart of the driver
+//!    ([`new_connections`]) at once.
 //!
 //! Not guaranteed: a call that the driver accepted from an earlier leader may still be running when the next one calls; CSI
 //! requires drivers to be idempotent.
@@ -23,6 +24,7 @@ mod error;
 mod expand;
 mod metrics;
 mod modify;
+mod new_connections;
 mod records;
 mod run;
 mod settings;

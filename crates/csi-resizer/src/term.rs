@@ -18,6 +18,7 @@ use crate::claim::pace::Pace;
 use crate::claim::sync_claim;
 use crate::expand::in_use::InUse;
 use crate::metrics::ResizerMetrics;
+use crate::new_connections;
 use crate::settings::Settings;
 use crate::subscriptions::subscribe;
 use crate::term_context::TermContext;
@@ -39,7 +40,7 @@ pub(crate) struct Process {
 /// Works until the term drains. Dropped at any moment when leadership is lost: queue, workers and memory go with it.
 pub(crate) async fn work(process: Arc<Process>, term: Term) -> Result<(), Infallible> {
     if let Some((context, writer)) = begin(&process, &term).await {
-        work_in(&context, writer, term.number()).await;
+        work_in(&context, writer, &process.driver, term.number()).await;
     }
     Ok(())
 }
@@ -56,7 +57,7 @@ pub(crate) async fn begin(process: &Process, term: &Term) -> Option<(Arc<TermCon
 }
 
 /// The work of the term that `context` was made for.
-pub(crate) async fn work_in(context: &Arc<TermContext>, writer: EventWriter, term: u64) {
+pub(crate) async fn work_in(context: &Arc<TermContext>, writer: EventWriter, driver: &Driver, term: u64) {
     tokio::select! {
         biased;
         () = context.draining.cancelled() => return,
@@ -72,7 +73,8 @@ pub(crate) async fn work_in(context: &Arc<TermContext>, writer: EventWriter, ter
         drop(subscriptions);
         worked.cancel();
     };
-    tokio::join!(workers, writer.run(worked.clone()));
+    let new_connections = new_connections::end_waits(context, driver.new_connections());
+    tokio::join!(workers, new_connections, writer.run(worked.clone()));
 }
 
 /// Everything of the term: its caches, and what writes or calls, behind its gate. The event writer is to be run.

@@ -11,6 +11,7 @@ mod late_writes;
 mod modify_statuses;
 mod modify_turns;
 mod modifying;
+mod new_connections;
 mod objects;
 mod pace;
 mod pre_resize;

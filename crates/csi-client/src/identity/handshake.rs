@@ -147,7 +147,11 @@ impl Questions<'_> {
             .caller
             .unary::<_, NodeGetCapabilitiesResponse>(self.generation, NODE_GET_CAPABILITIES, false, request)
             .await;
-        let answer = answer.map_err(|error| self.refuse(error, |source| self.no_capabilities(source)))?;
+        let answer = match answer {
+            // The socket of a controller need not have a node service.
+            Err(CallError::Status { code: Code::Unimplemented, .. }) => return Ok(false),
+            answer => answer.map_err(|error| self.refuse(error, |source| self.no_capabilities(source)))?,
+        };
         Ok(answer.capabilities.into_iter().any(|capability| match capability.r#type {
             Some(node_service_capability::Type::Rpc(rpc)) => rpc.r#type() == NodeRpc::ExpandVolume,
             None => false,

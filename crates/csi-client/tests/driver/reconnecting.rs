@@ -219,6 +219,16 @@ async fn the_node_service_is_asked_only_where_the_controller_cannot_expand_and_m
 }
 
 #[tokio::test(start_paused = true)]
+async fn n10_a_socket_without_a_node_service_expands_on_no_node() {
+    let driver = FakeDriver::start().await;
+    driver.script_always(Rpc::NodeGetCapabilities, || Step::fail(Code::Unimplemented, "unknown service csi.v1.Node"));
+    let client = Client::with(&driver.socket_path(), Handshake::ControllerOrNodeExpansion);
+    let info = client.ready_within(Duration::from_secs(1)).await;
+    assert!(!info.node_expands);
+    assert_eq!(driver.calls_of(Rpc::NodeGetCapabilities).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn e5_a_driver_that_hangs_fails_calls_by_their_deadline_and_keeps_its_connection() {
     let (driver, client) = connected().await;
     driver.script(Rpc::CreateVolume, Step::hang());

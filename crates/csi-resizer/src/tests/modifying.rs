@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use controller_runtime::Backoff;
 use fake_apiserver::{Matcher, Reaction, Status};
 use fake_driver::{Outcome, Rpc, Step};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
@@ -443,5 +444,32 @@ async fn a_driver_that_only_modifies_or_only_grows_does_what_it_can() {
         scene.pass(Duration::from_mins(1)).await;
         let done = (scene.asked().len(), scene.modified().len());
         assert_eq!(done, if can == ExpandVolume { (1, 0) } else { (0, 1) }, "{can:?}");
+    }
+}
+
+/// As growing begins anew.
+#[tokio::test(start_paused = true)]
+async fn n8_a_claim_that_changes_before_its_status_is_written_is_begun_anew_at_once() {
+    let backoff = Backoff { base: Duration::from_mins(1), max: Duration::from_mins(5) };
+    let slow = Config { backoff, ..config() };
+    let conflict = || Reaction::Refuse(Status::new(409, "Conflict", "the object has been modified"));
+    for wanted in ["gold", "missing"] {
+        let scene = Scene::prepared(
+            slow.clone(),
+            |_| (),
+            |api, _| {
+                api.create_json::<VolumeAttributesClass>(attributes_class("gold", json!({ "iops": "4567" })));
+                api.react(Matcher::of("patch", "persistentvolumeclaims").times(2), conflict());
+                create(api, classed(wanted, "silver", None), volume_with("silver"));
+            },
+        )
+        .await;
+        scene.pass(Duration::from_secs(1)).await;
+        let claim = scene.api.get_json::<PersistentVolumeClaim>(NAMESPACE, CLAIM).unwrap();
+        if wanted == "gold" {
+            assert_eq!(claim["status"]["currentVolumeAttributesClassName"], "gold");
+        } else {
+            assert_eq!(claim["status"]["modifyVolumeStatus"]["status"], "Pending");
+        }
     }
 }

@@ -135,7 +135,7 @@ impl Scene {
             Box::pin(async move {
                 if let Some((context, writer)) = begin(&process, &term).await {
                     *latest.lock() = Arc::downgrade(&context);
-                    work_in(&context, writer, term.number()).await;
+                    work_in(&context, writer, &process.driver, term.number()).await;
                 }
                 Ok::<_, Infallible>(())
             })

@@ -64,3 +64,27 @@ async fn with_its_last_cache_a_watch_ends() {
     assert_eq!(server.requests().len(), 0);
     assert_eq!(informers.watches.lock().values().filter(|watch| watch.strong_count() > 0).count(), 0);
 }
+
+/// A cache that a controller makes when it needs one, and whose projection has a defect.
+#[tokio::test(start_paused = true)]
+async fn n9_a_panic_in_a_cache_that_was_made_later_is_a_failure_of_the_process() {
+    struct Defect;
+    impl Projection for Defect {
+        type Wire = PersistentVolume;
+        type Key = String;
+        type Record = ();
+        type Group = ();
+
+        fn key(&self, volume: &PersistentVolume) -> Option<String> {
+            volume.metadata.name.clone()
+        }
+
+        fn project(&self, _: PersistentVolume) -> Option<()> {
+            panic!("an object that nobody expected")
+        }
+    }
+    let rig = Rig::synced(&["pv-1"]).await;
+    let _later = rig.informers.of(Collection::of::<PersistentVolume>(), Defect, None);
+    let failed = tokio::time::timeout(BOUND, rig.tasks.failed()).await.unwrap();
+    assert!(failed.to_string().contains("an object that nobody expected"), "{failed}");
+}
