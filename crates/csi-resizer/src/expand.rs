@@ -71,7 +71,14 @@ async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> R
         failed_finally: memory.expand_failed_finally,
         waits_for_node: conditions::is_true(&claim.conditions, conditions::FILE_SYSTEM_RESIZE_PENDING),
     });
-    let SizeDecision::Grow(wanted) = decision else { return Ok(()) };
+    let wanted = match decision {
+        SizeDecision::Grow(wanted) => wanted,
+        SizeDecision::AwaitNode { begun } => {
+            tell_of_node(term, claim, &begun);
+            return Ok(());
+        }
+        SizeDecision::Nothing => return Ok(()),
+    };
     // The driver has done it before; what is left is to say so.
     if let Some(grown) = memory.grown.filter(|grown| is_equal(&grown.wanted, &wanted)) {
         return record(term, claim, volume, grown).await;
@@ -90,6 +97,20 @@ async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> R
     };
     term.memories.change(&claim.uid, |memory| memory.grown = Some(grown.clone()));
     record(term, &claim, volume, grown).await
+}
+
+/// Once in a term: the claim asks for more than a node has still to do.
+fn tell_of_node(term: &TermContext, claim: &ClaimRecord, begun: &str) {
+    if term.memories.get(&claim.uid).told_of_node {
+        return;
+    }
+    term.memories.change(&claim.uid, |memory| memory.told_of_node = true);
+    let text = format!(
+        "Require file system resize of volume on node to {begun} first, which a pod that uses the claim brings about; then the \
+         volume is grown to {}",
+        claim.size.requested
+    );
+    term.tell(claim, EventKind::Normal, "FileSystemResizeRequired", text);
 }
 
 /// Notes in the status what is about to be asked for. `None` when the claim is gone.
@@ -137,7 +158,10 @@ async fn call(
         Err(source) => return Err(refused(term, claim, source).await),
     };
     term.in_use.unmark(&claim.uid);
-    term.memories.change(&claim.uid, |memory| memory.expand_failed_finally = false);
+    term.memories.change(&claim.uid, |memory| {
+        memory.expand_failed_finally = false;
+        memory.told_of_node = false;
+    });
     let bytes = answer.capacity_bytes;
     let size = answer::size(bytes, wanted, has).ok_or_else(|| {
         let (volume, driver) = names();

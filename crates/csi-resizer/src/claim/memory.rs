@@ -23,6 +23,8 @@ pub(crate) struct Memory {
     pub(crate) grown: Option<Grown>,
     /// The driver has said that it cannot grow the volume while it is in use.
     pub(crate) was_in_use: bool,
+    /// An event says that the claim waits for its node.
+    pub(crate) told_of_node: bool,
     /// The last call to modify the volume was answered with an error that leaves nothing behind.
     pub(crate) modify_failed_finally: bool,
     /// The driver has given the volume this class, and not all that follows was written.
@@ -31,9 +33,17 @@ pub(crate) struct Memory {
 
 impl Memory {
     fn is_empty(&self) -> bool {
-        let Self { answer, is_foreign, expand_failed_finally, grown, was_in_use, modify_failed_finally, modified } =
-            self;
-        let flags = [is_foreign, expand_failed_finally, was_in_use, modify_failed_finally];
+        let Self {
+            answer,
+            is_foreign,
+            expand_failed_finally,
+            grown,
+            was_in_use,
+            told_of_node,
+            modify_failed_finally,
+            modified,
+        } = self;
+        let flags = [is_foreign, expand_failed_finally, was_in_use, told_of_node, modify_failed_finally];
         answer.is_none() && grown.is_none() && modified.is_none() && !flags.into_iter().any(|flag| *flag)
     }
 }

@@ -3,6 +3,7 @@
 use storage_kube::quantity::Quantity;
 use storage_kube::wire::ResizeStatus;
 
+use super::answer::is_less;
 use crate::records::claim::ClaimSize;
 use crate::settings::Expansion;
 
@@ -26,6 +27,11 @@ pub(crate) struct SizeView<'a> {
 pub(crate) enum SizeDecision {
     /// Nothing here: the node has to do its part.
     Nothing,
+    /// Nothing before the node has done its part of a smaller size.
+    AwaitNode {
+        /// That size.
+        begun: String,
+    },
     /// Grow the volume to this quantity.
     Grow(String),
 }
@@ -40,9 +46,24 @@ pub(crate) fn decide(view: SizeView<'_>) -> SizeDecision {
     }
     // What was begun may have been done: less than that must never be asked for before the driver has said that it was not.
     let begun = view.size.allocated.as_ref().unwrap_or(wanted);
+    if is_left_over(view.size) {
+        return SizeDecision::Grow(wanted.clone());
+    }
     let reached = |size: &str| Quantity::parse(size).is_ok_and(|size| view.volume >= size);
     let size = if reached(wanted) { of_big_enough(view, begun) } else { of_too_small(view, begun, reached(begun)) };
-    size.map_or(SizeDecision::Nothing, |size| SizeDecision::Grow(size.clone()))
+    match size {
+        Some(size) => SizeDecision::Grow(size.clone()),
+        None if is_less(begun, wanted) => SizeDecision::AwaitNode { begun: begun.clone() },
+        None => SizeDecision::Nothing,
+    }
+}
+
+/// Whether the status still waits for a node that has done its part: a claim says what it has in `status.capacity`, which
+/// kubelet sets when the file system has grown (`volume/util.MarkFSResizeFinished`).
+fn is_left_over(size: &ClaimSize) -> bool {
+    let waits = matches!(size.status, Some(ResizeStatus::NodeResizePending | ResizeStatus::NodeResizeInProgress));
+    let parsed = |text: &Option<String>| text.as_deref().and_then(|text| Quantity::parse(text).ok());
+    waits && parsed(&size.allocated).is_some_and(|begun| parsed(&size.capacity).is_some_and(|has| has >= begun))
 }
 
 /// Of a volume that has less than is asked for.

@@ -1,6 +1,9 @@
 //! How big a volume is made: the table of the rule, and that of whole runs.
 
+use std::time::Duration;
+
 use fake_driver::Rpc;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 use storage_kube::quantity::Quantity;
 use storage_kube::wire::ResizeStatus::{
@@ -10,7 +13,7 @@ use storage_kube::wire::ResizeStatus::{
 use tonic::Code;
 
 use super::growth::{ONE_TRY, grows, node_expands, node_only, refuses};
-use super::objects::{claim, volume};
+use super::objects::{CLAIM, NAMESPACE, claim, volume};
 use super::scene::{Scene, config};
 use crate::expand::decision::{SizeDecision, SizeView, decide};
 use crate::records::claim::ClaimSize;
@@ -40,7 +43,7 @@ fn view<'a>(size: &'a ClaimSize, volume: &str) -> SizeView<'a> {
 
 fn answer(view: SizeView<'_>) -> Option<String> {
     match decide(view) {
-        SizeDecision::Nothing => None,
+        SizeDecision::Nothing | SizeDecision::AwaitNode { .. } => None,
         SizeDecision::Grow(size) => Some(size),
     }
 }
@@ -205,4 +208,47 @@ async fn a_node_at_work_is_left_alone() {
     assert!(scene.asked().is_empty() && scene.patches().is_empty());
     let [_, allocated, status] = scene.sizes();
     assert_eq!((allocated.as_deref(), status.as_deref()), (Some("3G"), Some("NodeResizeInProgress")));
+}
+
+/// A claim as a node left it that has grown the file system to 600Mi and not taken the status away.
+fn left_over(requested: &str, capacity: &str, status: &str) -> Value {
+    let mut claim = claim(requested, capacity);
+    claim["status"]["allocatedResources"] = json!({ "storage": "600Mi" });
+    claim["status"]["allocatedResourceStatuses"] = json!({ "storage": status });
+    claim
+}
+
+#[tokio::test(start_paused = true)]
+async fn n7_what_the_node_has_done_counts_by_the_capacity_of_the_claim() {
+    for status in ["NodeResizePending", "NodeResizeInProgress"] {
+        for has in ["600Mi", "800Mi"] {
+            let scene = Scene::start().await;
+            grows(&scene.driver, false);
+            scene.add_pair(left_over("700Mi", "600Mi", status), volume(has));
+            scene.pass(ONE_TRY).await;
+            let claim = scene.claim_json();
+            let wanted = if has == "600Mi" { "700Mi" } else { has };
+            assert_eq!(claim["status"]["capacity"]["storage"], wanted, "{status} {has}");
+            assert_eq!(scene.resize_status(), "", "{status} {has}");
+            assert_eq!(scene.driver.calls_of(Rpc::ControllerExpandVolume).len(), 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn n7_a_claim_that_waits_for_a_pod_says_so_once() {
+    let scene = Scene::start().await;
+    grows(&scene.driver, true);
+    scene.add_pair(left_over("700Mi", "500Mi", "NodeResizePending"), volume("600Mi"));
+    scene.pass(Duration::from_hours(2)).await;
+    assert_eq!(scene.driver.calls_of(Rpc::ControllerExpandVolume).len(), 0);
+    let told: Vec<_> = scene.events().into_iter().filter(|event| event.contains("FileSystemResizeRequired")).collect();
+    let text = "Normal FileSystemResizeRequired Require file system resize of volume on node to 600Mi first, which a pod that uses \
+        the claim brings about; then the volume is grown to 700Mi";
+    assert_eq!(told, [text]);
+    let node_has_done = json!({ "status": { "capacity": { "storage": "600Mi" }, "allocatedResourceStatuses": null } });
+    scene.api.merge::<PersistentVolumeClaim>(NAMESPACE, CLAIM, &node_has_done);
+    scene.pass(ONE_TRY).await;
+    assert_eq!(scene.driver.calls_of(Rpc::ControllerExpandVolume).len(), 1);
+    assert_eq!(scene.resize_status(), "NodeResizePending");
 }
