@@ -214,7 +214,7 @@ async fn publish(term: &Arc<TermContext>, capacity: &Arc<Capacity>, drain: &Canc
 
 async fn left_behind(term: &TermContext, capacity: &Capacity) {
     if term.settings.node.is_some() {
-        left_behind::delete_seldom(capacity, &term.api).await;
+        Box::pin(left_behind::delete_seldom(capacity, &term.api)).await;
     }
 }
 

@@ -1,12 +1,15 @@
-//! One claim: its steps, one after the other, each at its own pace.
+//! One claim: its steps, side by side, each at its own pace.
 
 pub(crate) mod memory;
 pub(crate) mod pace;
 pub(crate) mod still_wanted;
+pub(crate) mod writes;
 
 use std::sync::Arc;
 
 use controller_runtime::Outcome;
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use storage_kube::names::ClaimUid;
 use tracing::{debug, error};
 
@@ -16,9 +19,10 @@ use crate::records::ClaimRecord;
 use crate::records::claim::ClaimSize;
 use crate::settings::Settings;
 use crate::term_context::TermContext;
-use crate::volume::{self, Volume};
+use crate::volume;
 use crate::write::{self, CONFLICTS};
 use crate::{expand, modify};
+use writes::Writes;
 
 /// What may be done for a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// In the order in which they are done.
+    /// All there are.
     pub(crate) const ALL: [Self; 2] = [Self::Expand, Self::Modify];
 
     /// Whether the claim has this to do.
@@ -71,21 +75,17 @@ impl Step {
 
 /// Brings one claim as far as it will go now.
 pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome {
-    let mut volume = None;
-    for step in Step::ALL {
-        let Some(claim) = term.claim(&uid) else { break };
-        if !step.is_to_do(&term.settings, &claim) {
-            term.pace.note(&uid, step, Disposition::Done);
-        } else if term.pace.is_due(&uid, step) {
-            let disposition = match run(&term, step, &claim, &mut volume).await {
-                Ok(()) if is_left_with_more(&term, step, &claim) => Disposition::Anew,
-                Ok(()) => Disposition::Done,
-                Err(error) => failed(&term, &claim, step, &error),
-            };
-            term.pace.note(&uid, step, disposition);
-            if disposition == Disposition::Anew {
-                term.queue.add(uid.clone());
+    if let Some(claim) = term.claim(&uid) {
+        let mut due = Vec::new();
+        for step in Step::ALL {
+            if !step.is_to_do(&term.settings, &claim) {
+                term.pace.note(&uid, step, Disposition::Done);
+            } else if term.pace.is_due(&uid, step) {
+                due.push(step);
             }
+        }
+        if !due.is_empty() {
+            side_by_side(&term, &claim, &due).await;
         }
     }
     if term.caches.claims.get(&uid).is_none() {
@@ -94,6 +94,36 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         return pre_resize::settle(&term, &uid).await;
     }
     term.pace.outcome(&uid)
+}
+
+/// The steps that are due: a volume may be able to grow and to change only in one operation, which the driver can make of two
+/// calls that are in flight together.
+async fn side_by_side(term: &TermContext, claim: &ClaimRecord, due: &[Step]) {
+    let writes = match volume::of_claim(term, claim).await {
+        Ok(Some(volume)) => Ok(Writes::new(volume)),
+        Ok(None) => return due.iter().for_each(|step| term.pace.note(&claim.uid, *step, Disposition::Done)),
+        Err(error) => Err(StepError::from(error)),
+    };
+    let one = async |step: Step| {
+        let result = match &writes {
+            Ok(writes) => run(term, step, claim, writes).await,
+            Err(error) => return note(term, claim, step, failed(term, claim, step, error)),
+        };
+        let disposition = match result {
+            Ok(()) if is_left_with_more(term, step, claim) => Disposition::Anew,
+            Ok(()) => Disposition::Done,
+            Err(error) => failed(term, claim, step, &error),
+        };
+        note(term, claim, step, disposition);
+    };
+    join_all(due.iter().map(|step| one(*step).boxed())).await;
+}
+
+fn note(term: &TermContext, claim: &ClaimRecord, step: Step, disposition: Disposition) {
+    term.pace.note(&claim.uid, step, disposition);
+    if disposition == Disposition::Anew {
+        term.queue.add(claim.uid.clone());
+    }
 }
 
 /// Whether the step has come to an end that is not what the claim asks for by now: what was begun is finished first. The own
@@ -113,45 +143,31 @@ fn is_left_with_more(term: &TermContext, step: Step, before: &ClaimRecord) -> bo
 }
 
 /// Begins anew, from what is there by then, where others have written meanwhile. What the driver has said is remembered.
-///
-/// `volume`: what the step before has read.
-async fn run(
-    term: &TermContext,
-    step: Step,
-    claim: &ClaimRecord,
-    volume: &mut Option<Volume>,
-) -> Result<(), StepError> {
-    let mut result = attempt(term, step, claim, volume).await;
+async fn run(term: &TermContext, step: Step, claim: &ClaimRecord, writes: &Writes) -> Result<(), StepError> {
+    let mut result = attempt(term, step, claim, writes).await;
     for _ in 0..CONFLICTS {
         let Some(conflict) = result.as_ref().err().and_then(StepError::conflict) else { break };
         if conflict == Conflict::Volume {
-            *volume = None;
             match write::live(term, claim).await {
-                Ok(Some(_)) => {}
+                Ok(Some(claim)) => match volume::of_claim(term, &claim).await? {
+                    Some(volume) => *writes.turn().await = volume,
+                    None => return Ok(()),
+                },
                 Ok(None) => return Ok(()),
                 Err(_) => break,
             }
         }
         let newer = term.claim(&claim.uid).filter(|newer| step.is_to_do(&term.settings, newer));
         let Some(newer) = newer else { return Ok(()) };
-        result = attempt(term, step, &newer, volume).await;
+        result = attempt(term, step, &newer, writes).await;
     }
     result
 }
 
-async fn attempt(
-    term: &TermContext,
-    step: Step,
-    claim: &ClaimRecord,
-    volume: &mut Option<Volume>,
-) -> Result<(), StepError> {
-    if volume.is_none() {
-        *volume = volume::of_claim(term, claim).await?;
-    }
-    let Some(volume) = volume else { return Ok(()) };
+async fn attempt(term: &TermContext, step: Step, claim: &ClaimRecord, writes: &Writes) -> Result<(), StepError> {
     match step {
-        Step::Expand => Ok(expand::expand(term, claim, volume).await?),
-        Step::Modify => Ok(modify::modify(term, claim, volume).await?),
+        Step::Expand => Ok(expand::expand(term, claim, writes).await?),
+        Step::Modify => Ok(modify::modify(term, claim, writes).await?),
     }
 }
 

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use controller_runtime::EventKind;
 use csi_client::{CallError, Code, Meaning, Rpc, meaning};
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use storage_kube::quantity::Quantity;
-use storage_kube::wire::ResizeStatus;
+use storage_kube::wire::{PersistentVolume, ResizeStatus};
 use tracing::info;
 
 use crate::claim::Step;
 use crate::claim::still_wanted::still_wanted;
+use crate::claim::writes::Writes;
 use crate::conditions::{self, RESIZING};
 use crate::records::ClaimRecord;
 use crate::settings::Expansion;
@@ -43,8 +44,8 @@ pub(crate) struct Grown {
 }
 
 /// Grows the volume, or does what is left of it.
-pub(crate) async fn expand(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> Result<(), ExpandError> {
-    let result = grow(term, claim, volume).await;
+pub(crate) async fn expand(term: &TermContext, claim: &ClaimRecord, writes: &Writes) -> Result<(), ExpandError> {
+    let result = grow(term, claim, writes).await;
     if let Err(error) = &result
         && error.is_worth_an_event()
     {
@@ -53,18 +54,18 @@ pub(crate) async fn expand(term: &TermContext, claim: &ClaimRecord, volume: &mut
     result
 }
 
-async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> Result<(), ExpandError> {
+async fn grow(term: &TermContext, claim: &ClaimRecord, writes: &Writes) -> Result<(), ExpandError> {
     let settings = &term.settings;
     if settings.annotates {
-        volume.object = pre_resize::tidy(term, claim, volume.object.clone())
+        pre_resize::tidy(term, writes, claim)
             .await
             .map_err(|source| ExpandError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
     }
+    let volume = writes.volume().await;
     let memory = term.memories.get(&claim.uid);
-    let has = volume.object.spec.capacity.storage.clone().unwrap_or_else(|| "0".to_owned());
     let decision = decide(SizeView {
         size: &claim.size,
-        volume: Quantity::parse(&has)
+        volume: Quantity::parse(&capacity_of(&volume))
             .map_err(|source| ExpandError::VolumeCapacity { volume: claim.volume.clone(), source })?,
         expansion: settings.facts.expansion,
         recovers: settings.recovers,
@@ -81,22 +82,27 @@ async fn grow(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> R
     };
     // The driver has done it before; what is left is to say so.
     if let Some(grown) = memory.grown.filter(|grown| is_equal(&grown.wanted, &wanted)) {
-        return record(term, claim, volume, grown).await;
+        return record(term, writes, claim, grown).await;
     }
-    let Some(claim) = begin(term, claim, &wanted).await? else { return Ok(()) };
+    let Some(claim) = begin(term, writes, claim, &wanted).await? else { return Ok(()) };
     if in_use::is_held_up(term, &claim).await {
         return Err(ExpandError::InUse { claim: claim.full_name(), driver: settings.driver.clone() });
     }
     let text = format!("External resizer is resizing volume {}", claim.volume);
     term.tell(&claim, EventKind::Normal, "Resizing", text);
     let grown = match settings.facts.expansion {
-        Expansion::Controller => call(term, &claim, volume, &wanted, &has).await?,
+        Expansion::Controller => call(term, writes, &claim, &volume, &wanted).await?,
         Expansion::NodeOnly | Expansion::Unsupported => {
             Grown { size: wanted.clone(), wanted: wanted.clone(), node_required: true }
         }
     };
     term.memories.change(&claim.uid, |memory| memory.grown = Some(grown.clone()));
-    record(term, &claim, volume, grown).await
+    record(term, writes, &claim, grown).await
+}
+
+/// `spec.capacity.storage`
+fn capacity_of(volume: &Volume) -> String {
+    volume.object.spec.capacity.storage.clone().unwrap_or_else(|| "0".to_owned())
 }
 
 /// Once in a term: the claim asks for more than a node has still to do.
@@ -114,9 +120,15 @@ fn tell_of_node(term: &TermContext, claim: &ClaimRecord, begun: &str) {
 }
 
 /// Notes in the status what is about to be asked for. `None` when the claim is gone.
-async fn begin(term: &TermContext, claim: &ClaimRecord, wanted: &str) -> Result<Option<Arc<ClaimRecord>>, ExpandError> {
+async fn begin(
+    term: &TermContext,
+    writes: &Writes,
+    claim: &ClaimRecord,
+    wanted: &str,
+) -> Result<Option<Arc<ClaimRecord>>, ExpandError> {
     let now = Timestamp::now();
-    let body = if term.settings.recovers {
+    let mut is_new = true;
+    if term.settings.recovers {
         let allocated = claim.size.allocated.as_deref().is_some_and(|begun| is_equal(begun, wanted));
         // The kubelet must not take a volume that grows for one that waits for it.
         let same = allocated && !concerns_node(claim.size.status);
@@ -124,11 +136,16 @@ async fn begin(term: &TermContext, claim: &ClaimRecord, wanted: &str) -> Result<
             // It says so already, and since when.
             return Ok(Some(Arc::new(claim.clone())));
         }
-        status::in_progress(claim, wanted, !same, now)
-    } else {
-        status::legacy::in_progress(claim, now)
+        is_new = !same;
+    }
+    let body = |claim: &ClaimRecord| {
+        if term.settings.recovers {
+            status::in_progress(claim, wanted, is_new, now)
+        } else {
+            status::legacy::in_progress(claim, now)
+        }
     };
-    write::status(term, claim, body)
+    write::status(term, writes, Step::Expand, claim, body)
         .await
         .map_err(|source| ExpandError::SaveBegun { claim: claim.full_name(), source: Box::new(source) })
 }
@@ -141,11 +158,12 @@ fn concerns_node(status: Option<ResizeStatus>) -> bool {
 /// Asks the driver, and says in the status if that failed for good.
 async fn call(
     term: &TermContext,
+    writes: &Writes,
     claim: &ClaimRecord,
     volume: &Volume,
     wanted: &str,
-    has: &str,
 ) -> Result<Grown, ExpandError> {
+    let has = capacity_of(volume);
     let names = || (claim.volume.clone(), term.settings.driver.clone());
     let request = request::with_secret(term, volume, wanted).await.map_err(|source| {
         let (volume, driver) = names();
@@ -155,7 +173,7 @@ async fn call(
     term.memories.change(&claim.uid, |memory| memory.was_in_use = false);
     let answer = match driver.controller_expand_volume(request).await {
         Ok(answer) => answer,
-        Err(source) => return Err(refused(term, claim, source).await),
+        Err(source) => return Err(refused(term, writes, claim, source).await),
     };
     term.in_use.unmark(&claim.uid);
     term.memories.change(&claim.uid, |memory| {
@@ -163,15 +181,15 @@ async fn call(
         memory.told_of_node = false;
     });
     let bytes = answer.capacity_bytes;
-    let size = answer::size(bytes, wanted, has).ok_or_else(|| {
+    let size = answer::size(bytes, wanted, &has).ok_or_else(|| {
         let (volume, driver) = names();
-        ExpandError::NotGrown { volume, driver, bytes, wanted: wanted.to_owned(), has: has.to_owned() }
+        ExpandError::NotGrown { volume, driver, bytes, wanted: wanted.to_owned(), has: has.clone() }
     })?;
     Ok(Grown { wanted: wanted.to_owned(), size, node_required: answer.node_expansion_required })
 }
 
 /// What follows from the driver's refusal, before it is told.
-async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> ExpandError {
+async fn refused(term: &TermContext, writes: &Writes, claim: &ClaimRecord, source: CallError) -> ExpandError {
     let meaning = meaning(Rpc::ControllerExpandVolume, &source);
     let is_final = meaning != Meaning::Uncertain;
     if source.was_sent() {
@@ -189,7 +207,7 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> 
         } else {
             status::failed(&source.to_string(), now)
         };
-        if let Err(why) = write::failure(term, Step::Expand, claim, |_| body.clone()).await {
+        if let Err(why) = write::failure(term, writes, Step::Expand, claim, |_| body.clone()).await {
             return ExpandError::SaveFailure { claim: claim.full_name(), source, why: Box::new(why) };
         }
     }
@@ -199,17 +217,18 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, source: CallError) -> 
 }
 
 /// Writes down what the driver has done: the volume, then the claim. Only then it is told.
-async fn record(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume, grown: Grown) -> Result<(), ExpandError> {
-    record_on_volume(term, claim, volume, &grown).await?;
-    let claim = &*write::newest(term, Step::Expand, claim);
+async fn record(term: &TermContext, writes: &Writes, claim: &ClaimRecord, grown: Grown) -> Result<(), ExpandError> {
+    write::volume(term, writes, |volume| changes_of_volume(term, claim, volume, &grown))
+        .await
+        .map_err(|source| ExpandError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
     let now = Timestamp::now();
-    let body = match (grown.node_required, term.settings.recovers) {
+    let body = |claim: &ClaimRecord| match (grown.node_required, term.settings.recovers) {
         (true, true) => status::node_pending(claim, now),
         (true, false) => status::legacy::node_pending(claim, now),
         (false, true) => status::finished(claim, &grown.size),
         (false, false) => status::legacy::finished(claim, &grown.size),
     };
-    let saved = write::status(term, claim, body)
+    let saved = write::status(term, writes, Step::Expand, claim, body)
         .await
         .map_err(|source| ExpandError::SaveGrown { claim: claim.full_name(), source: Box::new(source) })?;
     term.memories.change(&claim.uid, |memory| memory.grown = None);
@@ -232,27 +251,21 @@ async fn record(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume, gr
 }
 
 /// What the volume says already is not written again: a claim that could not be written keeps to writing the claim.
-async fn record_on_volume(
+fn changes_of_volume(
     term: &TermContext,
     claim: &ClaimRecord,
-    volume: &mut Volume,
+    volume: &PersistentVolume,
     grown: &Grown,
-) -> Result<(), ExpandError> {
-    let mut body = json!({});
-    if volume.object.spec.capacity.storage.as_deref().is_none_or(|has| !is_equal(has, &grown.size)) {
-        body["spec"] = json!({ "capacity": { "storage": grown.size } });
+) -> Option<Value> {
+    let mut body = Map::new();
+    if volume.spec.capacity.storage.as_deref().is_none_or(|has| !is_equal(has, &grown.size)) {
+        body.insert("spec".to_owned(), json!({ "capacity": { "storage": grown.size } }));
     }
     if grown.node_required
         && term.settings.annotates
-        && let Some(note) = pre_resize::note(claim, &volume.object)
+        && let Some(note) = pre_resize::note(claim, volume)
     {
-        body["metadata"] = json!({ "annotations": note });
+        body.insert("metadata".to_owned(), json!({ "annotations": note }));
     }
-    if body.as_object().is_none_or(serde_json::Map::is_empty) {
-        return Ok(());
-    }
-    volume.object = write::volume(term, &volume.object, body)
-        .await
-        .map_err(|source| ExpandError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
-    Ok(())
+    (!body.is_empty()).then_some(Value::Object(body))
 }

@@ -5,8 +5,9 @@
 //!
 //! 1. A claim changes: if there is something to do for it, its record enters the cache ([`records`]); a handler puts its UID
 //!    into the queue ([`subscriptions`]).
-//! 2. A worker takes the UID ([`term`]) and runs the claim's steps one after the other ([`claim`]), each of them when its
-//!    own backoff lets it ([`claim::pace`]). Nothing else works on the claim at that time.
+//! 2. A worker takes the UID ([`term`]) and runs the claim's steps side by side ([`claim`]), each of them when its own backoff
+//!    lets it ([`claim::pace`]). Their writes come one after the other ([`claim::writes`]). Nothing else works on the claim at
+//!    that time.
 //! 3. The volume is read live, and must be the claim's and of this driver ([`volume`]).
 //! 4. Growing ([`expand`], KEP-1790) and changing the class of attributes ([`modify`], KEP-3751): what to do is decided
 //!    without I/O, the status says so, the driver is called, the volume and the status are written ([`mod@write`]).

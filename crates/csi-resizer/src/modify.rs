@@ -13,17 +13,17 @@ use controller_runtime::discovery::ServedKind;
 use csi_client::{CallError, Meaning, Rpc, code_name, meaning};
 use jiff::Timestamp;
 use kube::Api;
-use serde_json::json;
+use serde_json::{Value, json};
 use storage_kube::names::ClassName;
 use storage_kube::wire::{ModifyStatus, VolumeAttributesClass};
 use tracing::info;
 
 use crate::claim::Step;
 use crate::claim::still_wanted::still_wanted;
+use crate::claim::writes::Writes;
 use crate::error::Disposition;
 use crate::records::{AttributesClassRecord, ClaimRecord};
 use crate::term_context::TermContext;
-use crate::volume::Volume;
 use crate::write;
 use decision::{ModifyDecision, decide};
 pub(crate) use error::ModifyError;
@@ -34,11 +34,11 @@ pub(crate) fn kind(asked: bool) -> ServedKind {
 }
 
 /// Gives the volume the class, or does what is left of it. Volumes of the plugin that the driver replaces have no class.
-pub(crate) async fn modify(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> Result<(), ModifyError> {
-    if volume.is_migrated {
+pub(crate) async fn modify(term: &TermContext, claim: &ClaimRecord, writes: &Writes) -> Result<(), ModifyError> {
+    if writes.volume().await.is_migrated {
         return Ok(());
     }
-    let result = change(term, claim, volume).await;
+    let result = change(term, claim, writes).await;
     if let Err(error) = &result
         && error.is_worth_an_event()
     {
@@ -47,29 +47,30 @@ pub(crate) async fn modify(term: &TermContext, claim: &ClaimRecord, volume: &mut
     result
 }
 
-async fn change(term: &TermContext, claim: &ClaimRecord, volume: &mut Volume) -> Result<(), ModifyError> {
+async fn change(term: &TermContext, claim: &ClaimRecord, writes: &Writes) -> Result<(), ModifyError> {
     let memory = term.memories.get(&claim.uid);
     match decide(&claim.class, memory.modify_failed_finally) {
         ModifyDecision::Nothing => Ok(()),
-        ModifyDecision::RollBack => roll_back(term, claim).await,
+        ModifyDecision::RollBack => roll_back(term, writes, claim).await,
         // The driver has done it before; what is left is to say so.
         ModifyDecision::GoOn(class) | ModifyDecision::Work(class) if memory.modified.as_ref() == Some(&class) => {
-            record(term, claim, volume, &class).await
+            record(term, writes, claim, &class).await
         }
         ModifyDecision::GoOn(name) => {
             let class = class(term, &name).await?;
-            call(term, claim, volume, &name, &class).await
+            call(term, writes, claim, &name, &class).await
         }
         ModifyDecision::Work(name) => {
             let class = match class(term, &name).await {
                 Ok(class) => class,
-                Err(error) => return Err(without_class(term, claim, error).await),
+                Err(error) => return Err(without_class(term, writes, claim, error).await),
             };
-            let body = status::in_progress(claim, name.as_str(), Timestamp::now());
-            let Some(claim) = save(term, claim, body).await? else { return Ok(()) };
+            let now = Timestamp::now();
+            let body = |claim: &ClaimRecord| status::in_progress(claim, name.as_str(), now);
+            let Some(claim) = save(term, writes, claim, body).await? else { return Ok(()) };
             let text = format!("external resizer is modifying volume {} with vac {name}", claim.name);
             term.tell(&claim, EventKind::Normal, "VolumeModify", text);
-            call(term, &claim, volume, &name, &class).await
+            call(term, writes, &claim, &name, &class).await
         }
     }
 }
@@ -103,19 +104,19 @@ async fn live(term: &TermContext, name: &ClassName) -> Result<Option<Arc<Attribu
 }
 
 /// The status says that the claim waits for its class.
-async fn without_class(term: &TermContext, claim: &ClaimRecord, error: ModifyError) -> ModifyError {
+async fn without_class(term: &TermContext, writes: &Writes, claim: &ClaimRecord, error: ModifyError) -> ModifyError {
     let waits = matches!(error, ModifyError::ClassMissing { .. } | ModifyError::OtherDriver { .. });
     let says_so = claim.class.status.as_ref().is_some_and(|status| status.status == Some(ModifyStatus::Pending));
     if waits && !says_so {
-        let saved = save(term, claim, status::pending()).await;
+        let saved = save(term, writes, claim, |_| status::pending()).await;
         return saved.err().unwrap_or(error);
     }
     error
 }
 
-async fn roll_back(term: &TermContext, claim: &ClaimRecord) -> Result<(), ModifyError> {
+async fn roll_back(term: &TermContext, writes: &Writes, claim: &ClaimRecord) -> Result<(), ModifyError> {
     let Some(body) = status::rolled_back(claim) else { return Ok(()) };
-    if save(term, claim, body).await?.is_some() {
+    if save(term, writes, claim, |_| body.clone()).await?.is_some() {
         term.tell(claim, EventKind::Normal, "VolumeModifyCanceled", "Cancelled modify.".to_owned());
     }
     Ok(())
@@ -124,28 +125,34 @@ async fn roll_back(term: &TermContext, claim: &ClaimRecord) -> Result<(), Modify
 /// Asks the driver; the status says how that ended.
 async fn call(
     term: &TermContext,
+    writes: &Writes,
     claim: &ClaimRecord,
-    volume: &mut Volume,
     name: &ClassName,
     class: &AttributesClassRecord,
 ) -> Result<(), ModifyError> {
-    let request = request::with_secret(term, claim, volume, class).await?;
+    let request = request::with_secret(term, claim, &writes.volume().await, class).await?;
     // Whatever class the driver has given the volume before, it may have another one from here on.
     term.memories.change(&claim.uid, |memory| memory.modified = None);
     let driver = term.driver.provided(still_wanted(term, claim, Step::Modify)).for_migrated(false);
     if let Err(source) = driver.controller_modify_volume(request).await {
-        let disposition = refused(term, claim, name, &source).await;
+        let disposition = refused(term, writes, claim, name, &source).await;
         return Err(ModifyError::Call { class: name.clone(), source, disposition });
     }
     term.memories.change(&claim.uid, |memory| {
         memory.modify_failed_finally = false;
         memory.modified = Some(name.clone());
     });
-    record(term, claim, volume, name).await
+    record(term, writes, claim, name).await
 }
 
 /// What follows from the driver's refusal, before it is told.
-async fn refused(term: &TermContext, claim: &ClaimRecord, name: &ClassName, source: &CallError) -> Disposition {
+async fn refused(
+    term: &TermContext,
+    writes: &Writes,
+    claim: &ClaimRecord,
+    name: &ClassName,
+    source: &CallError,
+) -> Disposition {
     if !source.was_sent() {
         return Disposition::BackOff;
     }
@@ -162,7 +169,7 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, name: &ClassName, sour
         is_uncertain,
         is_infeasible: meaning == Meaning::Infeasible,
     };
-    let is_saved = save_failure(term, claim, name, failure).await;
+    let is_saved = save_failure(term, writes, claim, name, failure).await;
     let wanted = term.claim(&claim.uid).map_or_else(|| claim.class.wanted.clone(), |after| after.class.wanted.clone());
     match (meaning, wanted) {
         // The class is out of the way of the one that is wanted.
@@ -176,9 +183,15 @@ async fn refused(term: &TermContext, claim: &ClaimRecord, name: &ClassName, sour
 }
 
 /// Says in the status how a call has failed; says whether that is saved.
-async fn save_failure(term: &TermContext, claim: &ClaimRecord, name: &ClassName, failure: status::Failure<'_>) -> bool {
+async fn save_failure(
+    term: &TermContext,
+    writes: &Writes,
+    claim: &ClaimRecord,
+    name: &ClassName,
+    failure: status::Failure<'_>,
+) -> bool {
     let body = |claim: &ClaimRecord| status::failed(claim, name.as_str(), failure, Timestamp::now());
-    let saved = write::failure(term, Step::Modify, claim, body).await;
+    let saved = write::failure(term, writes, Step::Modify, claim, body).await;
     if let Err(why) = &saved {
         info!(claim = %claim.full_name(), err = %why, "the error could not be saved in the status");
     }
@@ -186,18 +199,12 @@ async fn save_failure(term: &TermContext, claim: &ClaimRecord, name: &ClassName,
 }
 
 /// Writes down what the driver has done: the volume, then the claim. Only then it is told.
-async fn record(
-    term: &TermContext,
-    claim: &ClaimRecord,
-    volume: &mut Volume,
-    name: &ClassName,
-) -> Result<(), ModifyError> {
-    let body = json!({ "spec": { "volumeAttributesClassName": name.as_str() } });
-    volume.object = write::volume(term, &volume.object, body)
+async fn record(term: &TermContext, writes: &Writes, claim: &ClaimRecord, name: &ClassName) -> Result<(), ModifyError> {
+    let class = || json!({ "spec": { "volumeAttributesClassName": name.as_str() } });
+    write::volume(term, writes, |_| Some(class()))
         .await
         .map_err(|source| ModifyError::SaveVolume { volume: claim.volume.clone(), source: Box::new(source) })?;
-    let claim = &*write::newest(term, Step::Modify, claim);
-    let saved = save(term, claim, status::completed(claim, name.as_str())).await?;
+    let saved = save(term, writes, claim, |claim| status::completed(claim, name.as_str())).await?;
     term.memories.change(&claim.uid, |memory| memory.modified = None);
     if saved.is_some() {
         info!(claim = %claim.full_name(), volume = %claim.volume, class = %name, "volume has another class of attributes");
@@ -209,10 +216,11 @@ async fn record(
 
 async fn save(
     term: &TermContext,
+    writes: &Writes,
     claim: &ClaimRecord,
-    body: serde_json::Value,
+    body: impl Fn(&ClaimRecord) -> Value,
 ) -> Result<Option<Arc<ClaimRecord>>, ModifyError> {
-    write::status(term, claim, body)
+    write::status(term, writes, Step::Modify, claim, body)
         .await
         .map_err(|source| ModifyError::SaveStatus { claim: claim.full_name(), source: Box::new(source) })
 }

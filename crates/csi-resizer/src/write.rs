@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use storage_kube::wire::{ClaimProgress, PersistentVolume};
 
 use crate::claim::Step;
+use crate::claim::writes::Writes;
 use crate::records::ClaimRecord;
 use crate::term_context::TermContext;
 
@@ -28,14 +29,18 @@ enum Patched {
     Changed(Arc<ClaimRecord>, Box<Status>),
 }
 
-/// Patches the claim's status, and its metadata through it, if the claim has not changed since. Returns the claim afterwards,
-/// `None` when it is gone or was made anew. After a conflict the claim is known as it is by then.
+/// Patches the claim's status, and its metadata through it, unless somebody has begun something else with this step. Returns the
+/// claim afterwards, `None` when it is gone or was made anew. After a conflict the claim is known as it is by then.
 pub(crate) async fn status(
     term: &TermContext,
+    writes: &Writes,
+    step: Step,
     claim: &ClaimRecord,
-    body: Value,
+    body: impl Fn(&ClaimRecord) -> Value,
 ) -> Result<Option<Arc<ClaimRecord>>, Error> {
-    match patch_status(term, claim, body).await? {
+    let _turn = writes.turn().await;
+    let current = newest(term, step, claim);
+    match patch_status(term, &current, body(&current)).await? {
         Patched::Claim(claim) => Ok(Some(claim)),
         Patched::Gone => Ok(None),
         Patched::Changed(_, why) => Err(Error::Api(why)),
@@ -46,10 +51,12 @@ pub(crate) async fn status(
 /// somebody has begun something else with this step.
 pub(crate) async fn failure(
     term: &TermContext,
+    writes: &Writes,
     step: Step,
     claim: &ClaimRecord,
     body: impl Fn(&ClaimRecord) -> Value,
 ) -> Result<(), Error> {
+    let _turn = writes.turn().await;
     let mut current = newest(term, step, claim);
     let mut left = CONFLICTS;
     loop {
@@ -62,9 +69,9 @@ pub(crate) async fn failure(
     }
 }
 
-/// The claim that a write is made for that says how the step has ended: the newest one known. If somebody has begun
-/// something else with the step it is `claim`, whose resourceVersion the API server refuses.
-pub(crate) fn newest(term: &TermContext, step: Step, claim: &ClaimRecord) -> Arc<ClaimRecord> {
+/// The claim that a write of a step is made for: the newest one known. If somebody has begun something else with the step it is
+/// `claim`, whose resourceVersion the API server refuses.
+fn newest(term: &TermContext, step: Step, claim: &ClaimRecord) -> Arc<ClaimRecord> {
     let newest = term.claim(&claim.uid).filter(|newest| step.is_where_it_was(claim, newest));
     newest.unwrap_or_else(|| Arc::new(claim.clone()))
 }
@@ -110,13 +117,15 @@ pub(crate) fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code == 409)
 }
 
-/// Patches a volume, if it has not changed since. Returns it afterwards.
+/// Patches the claim's volume, if nobody else has changed it; without a body it is as it should be.
 pub(crate) async fn volume(
     term: &TermContext,
-    before: &PersistentVolume,
-    mut body: Value,
-) -> Result<PersistentVolume, Error> {
-    let metadata = &before.metadata;
+    writes: &Writes,
+    body: impl FnOnce(&PersistentVolume) -> Option<Value>,
+) -> Result<(), Error> {
+    let mut volume = writes.turn().await;
+    let Some(mut body) = body(&volume.object) else { return Ok(()) };
+    let metadata = &volume.object.metadata;
     for (field, value) in [("uid", &metadata.uid), ("resourceVersion", &metadata.resource_version)] {
         if let Some(value) = value {
             body["metadata"][field] = json!(value);
@@ -124,5 +133,6 @@ pub(crate) async fn volume(
     }
     let api: Api<PersistentVolume> = Api::all(term.api.clone());
     let name = metadata.name.as_deref().unwrap_or_default();
-    api.patch(name, &PatchParams::default(), &Patch::<Value>::Strategic(body)).await
+    volume.object = api.patch(name, &PatchParams::default(), &Patch::<Value>::Strategic(body)).await?;
+    Ok(())
 }

@@ -14,6 +14,7 @@ use storage_kube::wire::{ClaimProgress, PersistentVolume};
 use thiserror::Error;
 use tracing::{debug, error};
 
+use crate::claim::writes::Writes;
 use crate::records::{ClaimRecord, VolumeNote};
 use crate::term_context::TermContext;
 use crate::volume::{self, VolumeError};
@@ -41,16 +42,10 @@ pub(crate) fn note(claim: &ClaimRecord, volume: &PersistentVolume) -> Option<Val
     (!is_noted(volume)).then(|| json!({ PRE_RESIZE_CAPACITY: before }))
 }
 
-/// Takes a note off that is over: the claim has what the volume has. Returns the volume afterwards.
-pub(crate) async fn tidy(
-    term: &TermContext,
-    claim: &ClaimRecord,
-    volume: PersistentVolume,
-) -> Result<PersistentVolume, kube::Error> {
-    if !is_noted(&volume) || !has_all(claim, &volume) {
-        return Ok(volume);
-    }
-    write::volume(term, &volume, json!({ "metadata": { "annotations": { PRE_RESIZE_CAPACITY: null } } })).await
+/// Takes a note off that is over: the claim has what the volume has.
+pub(crate) async fn tidy(term: &TermContext, writes: &Writes, claim: &ClaimRecord) -> Result<(), kube::Error> {
+    let without = || json!({ "metadata": { "annotations": { PRE_RESIZE_CAPACITY: null } } });
+    write::volume(term, writes, |volume| (is_noted(volume) && has_all(claim, volume)).then(without)).await
 }
 
 fn has_all(claim: &ClaimRecord, volume: &PersistentVolume) -> bool {
@@ -89,7 +84,8 @@ async fn settle_one(term: &TermContext, noted: &VolumeNote) -> Result<(), Settle
     let live = live.and_then(ClaimRecord::of).filter(|live| live.uid == noted.uid);
     let Some(claim) = live else { return Ok(()) };
     if let Some(volume) = volume::of_claim(term, &claim).await? {
-        tidy(term, &claim, volume.object).await.map_err(|source| SettleError::Write(Box::new(source)))?;
+        let writes = Writes::new(volume);
+        tidy(term, &writes, &claim).await.map_err(|source| SettleError::Write(Box::new(source)))?;
     }
     Ok(())
 }

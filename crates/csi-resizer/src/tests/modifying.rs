@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use controller_runtime::Backoff;
 use fake_apiserver::{Matcher, Reaction, Status};
-use fake_driver::{Outcome, Rpc, Step};
+use fake_driver::{Rpc, Step};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use serde_json::{Value, json};
@@ -375,38 +375,6 @@ async fn g11_without_the_right_to_read_classes_volumes_still_grow() {
         .until("the event", |scene| events(scene).iter().any(|event| event.contains("RBAC rules of csi-resizer")))
         .await;
     assert_eq!(scene.asked().len(), 1);
-}
-
-/// One serial task per claim.
-#[tokio::test(start_paused = true)]
-async fn size_and_class_changed_together_are_done_one_after_the_other_without_a_conflict() {
-    let mut both = classed("gold", "silver", None);
-    both["spec"]["resources"]["requests"]["storage"] = json!("2Gi");
-    let scene = Scene::prepared(
-        config(),
-        |_| (),
-        |api, driver| {
-            driver.script_always(Rpc::ControllerExpandVolume, || {
-                super::scene::grown(super::scene::AS_ASKED, false).after(Duration::from_secs(2))
-            });
-            driver.script_always(Rpc::ControllerModifyVolume, || modified().after(Duration::from_secs(2)));
-            api.create_json::<VolumeAttributesClass>(attributes_class("gold", json!({ "iops": "4567" })));
-            create(api, both, volume_with("silver"));
-        },
-    )
-    .await;
-    scene
-        .until("both", |scene| current(scene) == "gold" && scene.claim_json()["status"]["capacity"]["storage"] == "2Gi")
-        .await;
-    let mut calls = scene.driver.calls();
-    calls.retain(|call| [Rpc::ControllerExpandVolume, Rpc::ControllerModifyVolume].contains(&call.rpc));
-    assert_eq!(
-        calls.iter().map(|call| call.outcome.clone()).collect::<Vec<_>>(),
-        [Outcome::Answered, Outcome::Answered]
-    );
-    assert!(calls[0].ended.unwrap() <= calls[1].started, "never two at once for one claim");
-    scene.pass(Duration::from_secs(1)).await;
-    assert!(reasons(&scene).iter().all(|reason| !reason.ends_with("Failed")), "{:?}", events(&scene));
 }
 
 /// One fails and the other does not: neither waits for the other, and neither speeds the other up.
