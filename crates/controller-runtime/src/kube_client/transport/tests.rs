@@ -134,8 +134,8 @@ async fn k7_after_the_connections_were_left_no_request_waits_for_an_old_one() {
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut under_way).await.is_err(), "it goes on");
 }
 
-/// A proxy that answers one request for a tunnel, and gives its head.
-async fn tunnel(listener: TcpListener) -> String {
+/// A proxy for one connection; `asked` is the head of the request for its tunnel.
+async fn tunnel(listener: TcpListener, asked: &Mutex<String>) {
     let (mut client, _) = listener.accept().await.unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -144,9 +144,9 @@ async fn tunnel(listener: TcpListener) -> String {
     let head = String::from_utf8(head).unwrap();
     let server = head.split_whitespace().nth(1).unwrap();
     let mut server = TcpStream::connect(server).await.unwrap();
+    *asked.lock() = head;
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-    tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
-    head
+    tokio::io::copy_bidirectional(&mut client, &mut server).await.unwrap();
 }
 
 #[tokio::test]
@@ -156,11 +156,14 @@ async fn o17_requests_go_through_the_proxy_of_the_configuration() {
     let proxy = format!("http://me:secret@{}", listener.local_addr().unwrap());
     server.config.proxy_url = Some(proxy.parse().unwrap());
     let client = client(&server.config, Duration::from_secs(30)).unwrap();
-    let (answer, head) = tokio::join!(get(&client, "/"), tunnel(listener));
-    assert_eq!(answer.unwrap(), "HTTP/2.0");
-    let name = server.config.cluster_url.authority().unwrap();
-    assert!(head.starts_with(&format!("CONNECT {name} HTTP/1.1\r\n")), "{head}");
-    assert!(head.to_lowercase().contains("proxy-authorization: basic bwu6c2vjcmv0\r\n"), "{head}");
+    let asked = Mutex::default();
+    tokio::select! {
+        answer = get(&client, "/") => assert_eq!(answer.unwrap(), "HTTP/2.0"),
+        () = tunnel(listener, &asked) => panic!("the tunnel has ended"),
+    }
+    let (name, asked) = (server.config.cluster_url.authority().unwrap(), asked.lock());
+    assert!(asked.starts_with(&format!("CONNECT {name} HTTP/1.1\r\n")), "{asked}");
+    assert!(asked.to_lowercase().contains("proxy-authorization: basic bwu6c2vjcmv0\r\n"), "{asked}");
 }
 
 #[tokio::test]
