@@ -29,6 +29,7 @@ mod selector;
 mod service;
 mod status;
 mod store;
+mod validation;
 mod watch;
 mod write;
 

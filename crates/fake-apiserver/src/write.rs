@@ -11,6 +11,7 @@ use crate::{
     route::Route,
     status::Status,
     store::{ObjectKey, Store},
+    validation,
 };
 
 /// What the answer to a write carries.
@@ -31,6 +32,7 @@ pub(crate) fn create(store: &mut Store, route: &Route, body: &[u8]) -> Written {
         InitialStatus::PhasePending => object["status"] = json!({ "phase": "Pending" }),
         InitialStatus::NotAttached => object["status"] = json!({ "attached": false }),
     }
+    validation::owners(&route.resource, &object)?;
     if route.query.dry_run {
         return Ok((201, object));
     }
@@ -94,6 +96,8 @@ pub(crate) fn change(store: &mut Store, route: &Route, method: &Method, content_
     }
     check_identity(&route.resource, &current, &wanted, patching)?;
     keep_what_the_subresource_may_not_change(route, &current, &mut wanted);
+    validation::owners(&route.resource, &wanted)?;
+    validation::update(&route.resource, &current, &wanted)?;
     if route.query.dry_run {
         return Ok((200, wanted));
     }

@@ -16,10 +16,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 mod lists;
+mod owners_and_fields;
 pub(crate) mod set_back;
 mod watches;
 
 pub(crate) use lists::*;
+pub(crate) use owners_and_fields::*;
 pub(crate) use watches::*;
 
 /// Hands the names of all behaviours to a macro: the one list, so that none is left out against one of the servers.
@@ -57,6 +59,10 @@ macro_rules! with_every_behaviour {
             label_selectors_choose,
             metadata_alone_goes_to_those_that_ask_for_it,
             metadata_alone_comes_in_pages,
+            owners_are_whole_and_one_at_most_is_the_controller,
+            a_volume_keeps_its_source_and_mode,
+            a_claim_changes_its_size_and_class_when_it_is_bound,
+            fields_of_storage_objects_that_may_not_change,
         );
     };
 }

@@ -11,6 +11,8 @@ const CURE: &str =
     "refusals say in our own words what is wrong and what to do about it; the driver's errors are told alike";
 const IMPOSSIBLE: &str = "a size that cannot be is told, and not written";
 
+const WAIT_IS_TOLD: &str = "a claim that asks for more while a smaller size waits for a pod says so (n7)";
+
 pub(super) const RULES: &[Rule] = &[
     differ("*/*", "/requests/get persistentvolumes", LIVE),
     differ("*/process", "/requests/watch persistentvolumes", LIVE),
@@ -19,6 +21,7 @@ pub(super) const RULES: &[Rule] = &[
     differ("*/process", "/requests/list persistentvolumeclaims", PAGES),
     differ("*/process", "/requests/list volumeattributesclasses", PAGES),
     differ("forbidden/kept", "/events/Warning VolumeResizeFailed/texts/0", CURE),
+    differ("node/twice", "/events/Normal FileSystemResizeRequired/texts/1", WAIT_IS_TOLD),
     differ("nothing/volume", "/events/Warning VolumeResizeFailed/texts/0", CURE),
     differ("nothing/volume", "/requests/patch persistentvolumes", IMPOSSIBLE),
     less("/calls/*/count", ONE_EACH),
