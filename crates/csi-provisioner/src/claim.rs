@@ -226,7 +226,6 @@ async fn provision(term: &Arc<TermContext>, plan: Arc<Plan>, started: Instant) -
     let error = match create_volume(term, &term.driver.provided(wanted), &plan).await {
         Ok(volume) => {
             save(term, &plan, volume).await;
-            source_protection::try_ended(term, &claim.uid, End::Made);
             term.metrics.provisioned(claim, started.elapsed());
             return Outcome::Done;
         }
@@ -265,7 +264,8 @@ fn is_name_in_use(term: &TermContext, plan: &Plan) -> bool {
     unsaved.is_some_and(|volume| volume.plan.claim.uid != plan.claim.uid) || term.in_progress.is_name_in_use(plan)
 }
 
-/// The volume exists: writes its object, or puts it aside, and only then forgets the call.
+/// The volume exists: writes its object, or puts it aside, and only then forgets the call. Until the object is written the claim
+/// holds its source: without the object the next leader has to ask for the volume again.
 async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: NewVolume) {
     let NewVolume { object, handle } = volume;
     let claim_waits = term.note_provisioned(&plan.claim.uid);
@@ -279,6 +279,7 @@ async fn save(term: &Arc<TermContext>, plan: &Arc<Plan>, volume: NewVolume) {
 pub(crate) async fn last_try(term: &Arc<TermContext>) {
     let tries = term.in_progress.all().into_iter().filter(|plan| term.caches.claims.get(&plan.claim.uid).is_none());
     let tries = tries.map(|plan| async move {
+        let plan = with_current_secret(term, plan).await;
         match create_volume(term, &term.driver, &plan).await {
             Ok(volume) => save(term, &plan, volume).await,
             Err(error) => {

@@ -19,6 +19,8 @@ use crate::claim::provisioned::TO_BE_SEEN;
 use crate::create_volume::request::Plan;
 use crate::persistent_volume::write::{self, SaveError};
 use crate::records::VolumeRecord;
+use crate::source_protection;
+use crate::source_protection::holds::End;
 use crate::term_context::TermContext;
 
 /// A volume that exists at the driver and not yet in the API.
@@ -86,6 +88,7 @@ fn give_up(term: &TermContext, volume: &UnsavedVolume, error: &SaveError) {
     }
     drop(unsaved);
     term.provisioned.forget(&plan.claim.uid);
+    source_protection::try_ended(term, &plan.claim.uid, End::Answered);
     report(term, volume, error);
     term.queues.claims.add_after(plan.claim.uid.clone(), TO_BE_SEEN);
 }
@@ -115,6 +118,7 @@ fn saved(term: &TermContext, volume: &UnsavedVolume) {
     }
     term.queues.unsaved.forget(&plan.volume_name);
     term.provisioned.volume_there(&plan.claim.uid);
+    source_protection::try_ended(term, &plan.claim.uid, End::Made);
     info!(claim = plan.claim.full_name(), volume = %plan.volume_name, "PersistentVolume saved");
     if volume.claim_waits {
         let text = format!("Successfully provisioned volume {}", plan.volume_name);

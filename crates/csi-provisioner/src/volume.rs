@@ -11,7 +11,6 @@ use std::sync::Arc;
 use controller_runtime::{EventKind, Outcome, gate_closed};
 use csi_client::CallError;
 use k8s_openapi::api::core::v1::ObjectReference;
-use serde_json::Value;
 use storage_kube::finalizers::{self, VOLUME_PROTECTION};
 use storage_kube::names::VolumeName;
 use storage_kube::wire::VolumeReach;
@@ -65,13 +64,22 @@ async fn keep_finalizer(term: &TermContext, volume: &VolumeRecord, on: bool) -> 
     if term.finalizer_writes.is_under_way(&volume.uid, on) {
         return Ok(());
     }
+    write_finalizer(term, volume, on).await.map(drop)
+}
+
+async fn write_finalizer(
+    term: &TermContext,
+    volume: &VolumeRecord,
+    on: bool,
+) -> Result<Option<VolumeReach>, ReclaimError> {
     term.finalizer_writes.begin(volume.uid.clone(), on);
     let edit = if on { finalizers::add_patch } else { finalizers::remove_patch };
-    let result = patch(term, volume, edit(&volume.uid, VOLUME_PROTECTION)).await;
-    if result.is_err() {
+    let patch = edit(&volume.uid, VOLUME_PROTECTION);
+    let result = write::patch_finalizers(&term.api, &volume.name, &volume.uid, patch).await;
+    result.map_err(|source| {
         term.finalizer_writes.forget(&volume.uid);
-    }
-    result.map(drop)
+        ReclaimError::PatchFinalizers { volume: volume.name.to_string(), source: Box::new(source) }
+    })
 }
 
 /// Deletes the volume at the driver, then its object.
@@ -85,6 +93,12 @@ async fn reclaim(term: &TermContext, volume: &VolumeRecord, started: Instant) ->
 /// What is left once the driver has deleted the volume. Every step is remembered, so that the events which our own
 /// writes cause do not repeat a step before the cache shows it.
 async fn finish_reclaim(term: &TermContext, volume: &VolumeRecord, started: Instant) -> Result<(), ReclaimError> {
+    let is_written = |on| term.finalizer_writes.is_under_way(&volume.uid, on);
+    if term.reclaimed.step(&volume.uid) == Some(Step::Released) {
+        // The write that put our finalizer on has overtaken the one that took it off.
+        let held = volume.deleting && volume.protected && !is_written(false);
+        return if held { keep_finalizer(term, volume, false).await } else { Ok(()) };
+    }
     let mut reach = None;
     if term.reclaimed.step(&volume.uid) == Some(Step::BackendDeleted) {
         if !volume.deleting {
@@ -95,21 +109,15 @@ async fn finish_reclaim(term: &TermContext, volume: &VolumeRecord, started: Inst
         term.note_reclaimed(volume, Step::ObjectDeleted);
     }
     if term.reclaimed.step(&volume.uid) == Some(Step::ObjectDeleted) {
-        if volume.protected {
-            let patched = patch(term, volume, finalizers::remove_patch(&volume.uid, VOLUME_PROTECTION)).await?;
-            reach = patched.or(reach);
+        // The cache may not show a finalizer yet that this term has just put on.
+        if volume.protected || is_written(true) {
+            reach = write_finalizer(term, volume, false).await?.or(reach);
         }
         refresh::volume_reclaimed(term, volume, reach);
         term.metrics.deleted(volume, started.elapsed());
         term.note_reclaimed(volume, Step::Released);
     }
     Ok(())
-}
-
-async fn patch(term: &TermContext, volume: &VolumeRecord, patch: Value) -> Result<Option<VolumeReach>, ReclaimError> {
-    write::patch_finalizers(&term.api, &volume.name, &volume.uid, patch)
-        .await
-        .map_err(|source| ReclaimError::PatchFinalizers { volume: volume.name.to_string(), source: Box::new(source) })
 }
 
 /// Nothing has failed: said now and then, and the last attachment that goes brings the volume back.

@@ -14,7 +14,7 @@ use crate::data_source::SourceKey;
 /// How a try to provision a claim has ended, as far as its source is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The volume is made.
+    /// The volume is made, and its PersistentVolume written.
     Made,
     /// The driver has given a final answer, and is asked again later.
     Answered,

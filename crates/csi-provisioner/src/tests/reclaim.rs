@@ -8,6 +8,7 @@ use fake_driver::{Rpc, Step};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::{Value, json};
+use storage_kube::uid::Uid;
 use tonic::Code;
 
 use super::objects::{claim, class, secret, volume, with};
@@ -330,4 +331,27 @@ async fn a_volume_object_that_is_gone_already_is_no_failure() {
     scene.api.remove::<PersistentVolume>(None, "pv");
     scene.pass(Duration::from_mins(20)).await;
     assert_eq!(scene.events("VolumeFailedDelete"), Vec::<String>::new());
+}
+
+/// The watch is behind the write that has put our finalizer on.
+#[tokio::test(start_paused = true)]
+async fn l3_a_finalizer_that_the_cache_does_not_show_yet_is_taken_off_as_well() {
+    let scene = Scene::start().await;
+    let created = scene.api.create_json::<PersistentVolume>(volume("other", "h2", "Bound", "Retain"));
+    scene.pass(Duration::from_secs(1)).await;
+    let uid = Uid::from(created["metadata"]["uid"].as_str().unwrap());
+    scene.term().finalizer_writes.begin(uid, true);
+    scene.api.merge::<PersistentVolume>(
+        None,
+        "other",
+        &json!({
+            "metadata": { "finalizers": [] },
+            "spec": { "persistentVolumeReclaimPolicy": "Delete" },
+            "status": { "phase": "Released" },
+        }),
+    );
+    scene.volume_gone("other").await;
+    let patches = scene.api.requests_of(&Matcher::of("patch", "persistentvolumes"));
+    let removal = "$deleteFromPrimitiveList/finalizers";
+    assert!(patches.iter().any(|patch| patch.body["metadata"].get(removal).is_some()), "{patches:?}");
 }

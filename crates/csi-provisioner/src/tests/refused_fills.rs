@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fake_apiserver::FakeApiServer;
+use fake_apiserver::{FakeApiServer, Matcher, Reaction, Status};
 use fake_driver::{Rpc, Step};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
@@ -88,6 +88,29 @@ async fn l10_a_source_is_held_for_an_hour_from_its_deletion_by_claims_that_fail_
     scene.pass(Duration::from_hours(2)).await;
     let let_go = scene.events("ProvisioningFailed").into_iter().filter(|text| text.contains("not kept for this claim"));
     assert_eq!(let_go.count(), 2, "once each");
+}
+
+/// Without the object the next leader has to ask for the volume again, and needs the source for that.
+#[tokio::test(start_paused = true)]
+async fn l10_a_source_is_held_until_the_object_of_the_volume_is_written() {
+    let scene = scene().await;
+    let away = Reaction::Refuse(Status::internal_error("etcd is full"));
+    scene.api.react(Matcher::of("create", "persistentvolumes"), away);
+    let uids = [scene.add_claim(restore("restored", "monday")), scene.add_claim(clone_of("cloned", "source"))];
+    scene.driver.wait_for_ended_calls(Rpc::CreateVolume, 2).await;
+    delete_sources(&scene);
+    scene.pass(Duration::from_hours(3)).await;
+    assert_eq!(is_held(&scene.api), [true, true]);
+    scene.begin_stop();
+    scene.pass(Duration::from_secs(30)).await;
+    let _stop = scene.lead_again();
+    scene.pass(Duration::from_secs(10)).await;
+    assert_eq!(is_held(&scene.api), [true, true]);
+    scene.api.clear_reactions();
+    for uid in uids {
+        scene.volume(&format!("pvc-{uid}")).await;
+    }
+    sources_gone(&scene, Duration::from_secs(1)).await;
 }
 
 /// Claims that have lost their node after the driver's final answer.
