@@ -60,7 +60,12 @@ pub(crate) fn is_to_do(settings: &Settings, attachment: &AttachmentRecord) -> bo
 pub(crate) fn decide(settings: &Settings, view: &AttachmentView<'_>) -> AttachmentDecision {
     let attachment = view.attachment;
     if !settings.facts.publishes {
-        return if attachment.attached { AttachmentDecision::Nothing } else { AttachmentDecision::MarkAttached };
+        return match (attachment.deleting && attachment.is_held(settings), attachment.attached) {
+            // Of an earlier version of the driver, which published: nobody can be asked to unpublish the volume any more.
+            (true, _) => AttachmentDecision::Release,
+            (false, true) => AttachmentDecision::Nothing,
+            (false, false) => AttachmentDecision::MarkAttached,
+        };
     }
     if attachment.deleting {
         return match (attachment.is_held(settings), view.unpublished, view.mismatch) {

@@ -8,7 +8,7 @@ use fake_driver::{Identity, Rpc};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::json;
 
-use super::objects::{attachment, with};
+use super::objects::{FINALIZER, attachment, with};
 use super::scene::{Scene, config};
 
 fn no_publish(driver: &mut Identity) {
@@ -75,4 +75,17 @@ async fn an_update_that_takes_the_mark_away_is_answered() {
     scene.api.merge::<VolumeAttachment>(None, "pv1-node1", &json!({ "status": { "attached": false } }));
     scene.attached("pv1-node1").await;
     assert_eq!(scene.writes(), ["attached"; 2]);
+}
+
+/// The driver was updated to a version that does not publish any more.
+#[tokio::test(start_paused = true)]
+async fn l3_an_attachment_of_a_driver_that_published_once_goes_when_it_is_deleted() {
+    for attached in [true, false] {
+        let held = json!({ "metadata": { "finalizers": [FINALIZER] }, "status": { "attached": attached } });
+        let scene = Scene::with(config(), no_publish).await;
+        scene.add_attachment(with(attachment(), held));
+        scene.delete_attachment("pv1-node1");
+        scene.gone("pv1-node1").await;
+        assert_eq!(scene.count(Rpc::ControllerUnpublishVolume), 0);
+    }
 }
