@@ -22,6 +22,7 @@ use crate::term_context::TermContext;
 use crate::volume;
 use crate::write::{self, CONFLICTS};
 use crate::{expand, modify};
+use pace::Begun;
 use writes::Writes;
 
 /// What may be done for a claim.
@@ -79,7 +80,7 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
         let mut due = Vec::new();
         for step in Step::ALL {
             if !step.is_to_do(&term.settings, &claim) {
-                term.pace.note(&uid, step, Disposition::Done);
+                term.pace.reset(&uid, step);
             } else if term.pace.is_due(&uid, step) {
                 due.push(step);
             }
@@ -99,28 +100,29 @@ pub(crate) async fn sync_claim(term: Arc<TermContext>, uid: ClaimUid) -> Outcome
 /// The steps that are due: a volume may be able to grow and to change only in one operation, which the driver can make of two
 /// calls that are in flight together.
 async fn side_by_side(term: &TermContext, claim: &ClaimRecord, due: &[Step]) {
+    let begun = term.pace.begin();
     let writes = match volume::of_claim(term, claim).await {
         Ok(Some(volume)) => Ok(Writes::new(volume)),
-        Ok(None) => return due.iter().for_each(|step| term.pace.note(&claim.uid, *step, Disposition::Done)),
+        Ok(None) => return due.iter().for_each(|step| term.pace.reset(&claim.uid, *step)),
         Err(error) => Err(StepError::from(error)),
     };
     let one = async |step: Step| {
         let result = match &writes {
             Ok(writes) => run(term, step, claim, writes).await,
-            Err(error) => return note(term, claim, step, failed(term, claim, step, error)),
+            Err(error) => return note(term, claim, step, begun, failed(term, claim, step, error)),
         };
         let disposition = match result {
             Ok(()) if is_left_with_more(term, step, claim) => Disposition::Anew,
             Ok(()) => Disposition::Done,
             Err(error) => failed(term, claim, step, &error),
         };
-        note(term, claim, step, disposition);
+        note(term, claim, step, begun, disposition);
     };
     join_all(due.iter().map(|step| one(*step).boxed())).await;
 }
 
-fn note(term: &TermContext, claim: &ClaimRecord, step: Step, disposition: Disposition) {
-    term.pace.note(&claim.uid, step, disposition);
+fn note(term: &TermContext, claim: &ClaimRecord, step: Step, begun: Begun, disposition: Disposition) {
+    term.pace.note(&claim.uid, step, begun, disposition);
     if disposition == Disposition::Anew {
         term.queue.add(claim.uid.clone());
     }
@@ -149,10 +151,13 @@ async fn run(term: &TermContext, step: Step, claim: &ClaimRecord, writes: &Write
         let Some(conflict) = result.as_ref().err().and_then(StepError::conflict) else { break };
         if conflict == Conflict::Volume {
             match write::live(term, claim).await {
-                Ok(Some(claim)) => match volume::of_claim(term, &claim).await? {
-                    Some(volume) => *writes.turn().await = volume,
-                    None => return Ok(()),
-                },
+                Ok(Some(claim)) => {
+                    let mut volume = writes.turn().await;
+                    match volume::of_claim(term, &claim).await? {
+                        Some(live) => *volume = live,
+                        None => return Ok(()),
+                    }
+                }
                 Ok(None) => return Ok(()),
                 Err(_) => break,
             }

@@ -1,20 +1,14 @@
 //! The frame around a sidecar's own `run`: the runtime before it, the exit code after it.
 
-mod pace;
-
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::exit::Exit;
 use crate::logging;
-use pace::Pace;
 
 /// Runs a sidecar, given its command line, on one thread and turns its end into an exit code.
 ///
@@ -23,11 +17,11 @@ use pace::Pace;
 pub fn main<F, Fut>(run: F) -> ExitCode
 where
     F: FnOnce(Vec<OsString>) -> Fut,
-    Fut: Future<Output = Result<(), Exit>> + Send + 'static,
+    Fut: Future<Output = Result<(), Exit>>,
 {
     let result = match runtime() {
         Ok(runtime) => {
-            let result = runtime.block_on(as_task(run(std::env::args_os().collect())));
+            let result = runtime.block_on(run(std::env::args_os().collect()));
             // A look-up that hangs must not keep a process that is done.
             runtime.shutdown_background();
             result
@@ -44,32 +38,13 @@ where
 }
 
 fn runtime() -> std::io::Result<Runtime> {
-    let pace = Mutex::new(Pace::new());
     Builder::new_current_thread()
         .enable_all()
         // For name look-ups; each thread costs memory and goes soon after its work. Enough of them that look-ups which
         // hang do not hold up those of the lease's own client.
         .max_blocking_threads(16)
         .thread_keep_alive(Duration::from_secs(1))
-        .on_thread_park(move || {
-            let rest = pace.lock().rest(Instant::now());
-            if !rest.is_zero() {
-                std::thread::sleep(rest);
-            }
-        })
         .build()
-}
-
-/// Runs `work` to its end as a task of the runtime: for the future that it blocks on, a runtime looks at its sockets whenever
-/// that one is woken, and never rests.
-async fn as_task(work: impl Future<Output = Result<(), Exit>> + Send + 'static) -> Result<(), Exit> {
-    let mut tasks = JoinSet::new();
-    tasks.spawn(work);
-    match tasks.join_next().await {
-        Some(Ok(result)) => result,
-        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Some(Err(_)) | None => Err(Exit::error("the work was given up")),
-    }
 }
 
 fn announce(exit: &Exit) {

@@ -1,6 +1,7 @@
 //! When each step of a claim may be tried: a failing class must not hold up a size, nor one speed up the other.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use controller_runtime::{Backoff, Outcome};
@@ -15,7 +16,13 @@ use crate::error::Disposition;
 pub(crate) struct Pace {
     backoff: Backoff,
     claims: Mutex<HashMap<ClaimUid, [Attempts; 2]>>,
+    /// How often all waits were ended.
+    ended: AtomicU64,
 }
+
+/// The waits that were ended before a try began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Begun(u64);
 
 /// Of one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,7 +35,7 @@ struct Attempts {
 
 impl Pace {
     pub(crate) fn new(backoff: Backoff) -> Self {
-        Self { backoff, claims: Mutex::default() }
+        Self { backoff, claims: Mutex::default(), ended: AtomicU64::default() }
     }
 
     /// Whether the step may be tried.
@@ -38,8 +45,13 @@ impl Pace {
         due.is_none_or(|due| due <= Instant::now())
     }
 
-    /// How a try has ended.
-    pub(crate) fn note(&self, claim: &ClaimUid, step: Step, disposition: Disposition) {
+    /// A try begins.
+    pub(crate) fn begin(&self) -> Begun {
+        Begun(self.ended.load(Ordering::Acquire))
+    }
+
+    /// How a try has ended. One that began before all waits were ended waits for nothing.
+    pub(crate) fn note(&self, claim: &ClaimUid, step: Step, begun: Begun, disposition: Disposition) {
         self.change(claim, |steps| {
             let attempts = &mut steps[step as usize];
             let delay = match disposition {
@@ -51,7 +63,7 @@ impl Pace {
                 Disposition::Rarely => self.backoff.max,
             };
             attempts.failures = attempts.failures.saturating_add(1);
-            attempts.due = Some(later(delay));
+            attempts.due = Some(if begun == self.begin() { later(delay) } else { Instant::now() });
         });
     }
 
@@ -62,6 +74,7 @@ impl Pace {
 
     /// All steps may be tried at once; their failures go on counting.
     pub(crate) fn end_waits(&self) {
+        self.ended.fetch_add(1, Ordering::AcqRel);
         for attempts in self.claims.lock().values_mut().flatten() {
             attempts.due = None;
         }
