@@ -11,8 +11,8 @@ use e2e::sidecar::{Role, Settings};
 use e2e::{Cluster, Driver, Sidecar, eventually};
 use futures_util::future::try_join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use crate::lease::Brief as _;
@@ -83,6 +83,9 @@ impl Site {
         })
         .await?;
         self.write_much().await?;
+        self.change_what_is_watched().await?;
+        // Time for the watches to tell of it.
+        self.write_much().await?;
 
         if self.elects {
             self.cluster.apiserver().kill().await?;
@@ -141,10 +144,21 @@ impl Site {
     }
 
     /// So that the server is behind for longer than the test looks.
+    /// Each sidecar has seen a version that the restored server does not reach by itself.
+    async fn change_what_is_watched(&self) -> Result<()> {
+        let label = Patch::Merge(json!({ "metadata": { "labels": { "seen": "late" } } }));
+        let volumes = self.volumes.volumes();
+        for volume in volumes.list(&ListParams::default()).await? {
+            volumes.patch(&volume.name_any(), &PatchParams::default(), &label).await?;
+        }
+        self.sizes.claims().patch("small", &PatchParams::default(), &label).await?;
+        Ok(())
+    }
+
     async fn write_much(&self) -> Result<()> {
         let maps: Api<ConfigMap> = Api::namespaced(self.volumes.client.clone(), &self.volumes.namespace);
-        let create = async |number: usize| {
-            let metadata = ObjectMeta { name: Some(format!("filler-{number}")), ..ObjectMeta::default() };
+        let create = async |_: usize| {
+            let metadata = ObjectMeta { generate_name: Some("filler-".to_owned()), ..ObjectMeta::default() };
             maps.create(&PostParams::default(), &ConfigMap { metadata, ..ConfigMap::default() }).await
         };
         for hundred in 0..15 {
