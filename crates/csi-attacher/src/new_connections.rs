@@ -9,6 +9,6 @@ use crate::term_context::TermContext;
 pub(crate) async fn end_waits(term: &TermContext, mut connections: NewConnections) {
     while term.draining.run_until_cancelled(connections.next()).await.is_some() {
         let attachments = term.queues.attachments.end_delays();
-        info!(attachments, "the CSI driver has a new connection: nothing waits for its next try any more");
+        info!(attachments, "connected to the CSI driver anew: all backoffs end");
     }
 }

@@ -100,7 +100,7 @@ impl Driver {
 /// Least time between two connections that [`NewConnections`] tells of.
 const REST: Duration = Duration::from_mins(1);
 
-/// The connections to a driver that others have come before: the driver was restarted or updated, and may answer otherwise
+/// The connections that come after this was asked for: the driver was started, restarted or updated, and may answer otherwise
 /// what it has refused so far. A driver that ends again and again is not told of more often than once a minute, since what
 /// is asked anew may be what ends it.
 pub struct NewConnections {

@@ -1,4 +1,5 @@
-//! `/healthz`: whether kubelet, coming to the registration socket this moment, would find this driver.
+//! `/healthz`: 200 while the driver is waited for or can be found at the registration socket, 500 when the socket does not answer for
+//! it or kubelet refuses it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -12,9 +12,6 @@ pub(crate) async fn end_waits(term: &TermContext, mut connections: NewConnection
         term.infeasible.forget_all();
         let (claims, volumes) = (term.queues.claims.end_delays(), term.queues.volumes.end_delays());
         let capacities = term.capacity.as_ref().map_or(0, |capacity| capacity.queue.end_delays());
-        info!(
-            claims,
-            volumes, capacities, "the CSI driver has a new connection: nothing waits for its next try any more"
-        );
+        info!(claims, volumes, capacities, "connected to the CSI driver anew: all backoffs end");
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// All there are.
+    /// In the order in which they begin; they run side by side.
     pub(crate) const ALL: [Self; 2] = [Self::Expand, Self::Modify];
 
     /// Whether the claim has this to do.

@@ -105,7 +105,7 @@ fn capacity_of(volume: &Volume) -> String {
     volume.object.spec.capacity.storage.clone().unwrap_or_else(|| "0".to_owned())
 }
 
-/// Once in a term: the claim asks for more than a node has still to do.
+/// Once for each wait: the claim asks for more than a node has still to do.
 fn tell_of_node(term: &TermContext, claim: &ClaimRecord, begun: &str) {
     if term.memories.get(&claim.uid).told_of_node {
         return;

@@ -10,6 +10,6 @@ pub(crate) async fn end_waits(term: &TermContext, mut connections: NewConnection
     while term.draining.run_until_cancelled(connections.next()).await.is_some() {
         term.pace.end_waits();
         let claims = term.queue.end_delays();
-        info!(claims, "the CSI driver has a new connection: nothing waits for its next try any more");
+        info!(claims, "connected to the CSI driver anew: all backoffs end");
     }
 }

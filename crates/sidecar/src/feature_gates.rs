@@ -19,7 +19,7 @@ pub enum Stage {
     GeneralAvailability,
     /// The Go sidecar no longer knows the gate, and ends when it is set. Manifests still set it, so it is only warned of.
     Removed {
-        /// Version of the Go sidecar since which the feature is always on.
+        /// Version of the Go sidecar that no longer has the gate: the feature is always on.
         since: &'static str,
     },
 }
@@ -105,7 +105,7 @@ impl FeatureGates {
                 Stage::Removed { since } => tracing::warn!(
                     gate = name,
                     since,
-                    "Feature gate has no effect: the feature is always on since that version; leave it out"
+                    "Feature gate has no effect: the Go sidecar dropped it in that version, and the feature is always on; leave it out"
                 ),
                 Stage::Alpha | Stage::Beta => {}
             }

@@ -162,7 +162,7 @@ async fn o12_a_refusal_of_kubelet_is_not_healthy_until_kubelet_accepts() {
 }
 
 #[tokio::test]
-async fn health_checks_say_nothing_about_kubelet() {
+async fn a_health_check_is_not_taken_for_a_call_of_kubelet() {
     let scene = Scene::new().await;
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let mut config = scene.config();

@@ -33,7 +33,7 @@ pub(super) async fn delete_seldom(capacity: &Capacity, api: &Client) {
     loop {
         due.tick().await;
         if let Err(error) = delete(capacity, api).await {
-            warn!(err = %error, "CSIStorageCapacity objects of nodes that are gone could not be looked for or deleted: this needs list of nodes");
+            warn!(err = %error, "CSIStorageCapacity objects of nodes that are gone are not all deleted, tried again in an hour; this needs list of nodes, and list and delete of csistoragecapacities");
         }
     }
 }

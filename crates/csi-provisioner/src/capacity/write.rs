@@ -36,7 +36,7 @@ pub(crate) struct Writer {
 /// What the API server has refused in this term, and is not asked for again.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    /// To patch; the Role lacks the verb.
+    /// To patch: usually the Role lacks the verb.
     patch: AtomicBool,
     /// The owner that the objects should have.
     owner: AtomicBool,
@@ -61,7 +61,7 @@ impl Writer {
         let changes = Changes::of(object, amounts, owner);
         match self.change(object, &changes).await {
             Err(Error::Api(status)) if status.code == 422 && changes.has_owner() => {
-                warn!(object = %object.name, err = %status, "the owner of CSIStorageCapacity objects is refused: they are kept without");
+                warn!(object = %object.name, err = %status, "the API server refuses the owner of a CSIStorageCapacity: objects are written without it in this term");
                 self.refused.owner.store(true, Ordering::Relaxed);
                 self.change(object, &changes.without_owner()).await
             }
@@ -82,7 +82,7 @@ impl Writer {
         match self.api.request::<CsiStorageCapacity>(request).await {
             Ok(changed) => Ok(self.projection.project(changed)),
             Err(Error::Api(status)) if status.code == 403 => {
-                warn!(err = %status, "CSIStorageCapacity objects are read and written whole: grant the verb patch to save a request each");
+                warn!(err = %status, "a PATCH of a CSIStorageCapacity is forbidden, objects are read and written whole: grant the verb patch to save a request each");
                 self.refused.patch.store(true, Ordering::Relaxed);
                 self.replace(object, changes).await
             }

@@ -27,13 +27,15 @@ const PAGE: u32 = 250;
 /// snapshots all the time.
 const PERIODS_OF_A_NODE: u32 = 12;
 
-/// Looks through all snapshots until `drain`: at once and then each `period`, or with `--node-deployment` within the first period and
-/// then each twelve.
+/// Looks through all snapshots until `drain`: at once and then each `period`, or with `--node-deployment` each twelve periods.
 pub(crate) async fn run(term: Arc<TermContext>, period: Duration, drain: CancellationToken) {
     let sweeps = async {
         let mut due = match &term.settings.node {
             None => interval(period),
-            Some(_) => interval_at(Instant::now() + period.mul_f64(fraction()), period * PERIODS_OF_A_NODE),
+            Some(_) => {
+                let period = period * PERIODS_OF_A_NODE;
+                interval_at(Instant::now() + period.mul_f64(fraction()), period)
+            }
         };
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The last failure that was told.

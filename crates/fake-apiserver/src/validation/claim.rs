@@ -20,7 +20,7 @@ pub(super) fn update(current: &Value, wanted: &Value) -> Result<(), (&'static st
             return Err(("spec", IMMUTABLE));
         }
         let (before, after) = (bytes(current, size), bytes(wanted, size));
-        if after < before && after < bytes(current, "/status/capacity/storage") {
+        if after < before && after <= bytes(current, "/status/capacity/storage") {
             return Err(("spec.resources.requests.storage", "Forbidden: field can not be less than status.capacity"));
         }
     }
