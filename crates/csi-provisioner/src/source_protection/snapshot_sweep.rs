@@ -30,12 +30,11 @@ const PERIODS_OF_A_NODE: u32 = 12;
 /// Looks through all snapshots until `drain`: at once and then each `period`, or with `--node-deployment` each twelve periods.
 pub(crate) async fn run(term: Arc<TermContext>, period: Duration, drain: CancellationToken) {
     let sweeps = async {
-        let mut due = match &term.settings.node {
-            None => interval(period),
-            Some(_) => {
-                let period = period * PERIODS_OF_A_NODE;
-                interval_at(Instant::now() + period.mul_f64(fraction()), period)
-            }
+        let mut due = if term.settings.node.is_some() {
+            let period = period * PERIODS_OF_A_NODE;
+            interval_at(Instant::now() + period.mul_f64(fraction()), period)
+        } else {
+            interval(period)
         };
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The last failure that was told.
